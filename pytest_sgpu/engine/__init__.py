@@ -1,0 +1,1 @@
+"""Effects, one kind each: devices, scripts, workers, gateways, files."""

@@ -1,0 +1,304 @@
+"""Frozen nouns that two layers or more share. No behaviour beyond what a value knows of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Mode(Enum):
+    """How a suite is expanded: it lists its items, or it is one item as a whole."""
+
+    LIST = "list"
+    OPAQUE = "opaque"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """The name of an item across runs: ``suite/tag``, or ``suite`` for an opaque suite (tag "")."""
+
+    suite: str
+    tag: str = ""
+
+    def __str__(self) -> str:
+        """Give the text form, which the weight table uses."""
+        return f"{self.suite}/{self.tag}" if self.tag else self.suite
+
+    @classmethod
+    def parse(cls, text: str) -> Key:
+        """Read the text form. Labels hold no slash, so the first one divides."""
+        suite, _, tag = text.partition("/")
+        return cls(suite, tag)
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """One line of a conf file. ``command`` is as written there; ``conf`` and ``line`` say where."""
+
+    label: str
+    log_name: str
+    mode: Mode
+    command: tuple[str, ...]
+    conf: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What one device runs at a time. ``position`` is its place in the listing of all suites, from 0."""
+
+    key: Key
+    command: tuple[str, ...]
+    gpus: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What exists. ``listed`` names the suites of which both listings are known: only those are pruned."""
+
+    runnable: frozenset[Key]
+    known: frozenset[Key]
+    listed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a weight table is about: an architecture (``gfx950``, ``sm_90``, ``cpu``) and a level."""
+
+    arch: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class WeightTable:
+    """Learned seconds per key."""
+
+    scope: Scope
+    entries: Mapping[Key, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Seconds that an item will probably take.
+
+    ``known``: it stands in the weight table. Unknown is this flag and no magic number; ``seconds``
+    may then hold a guess from sibling items, or None.
+    """
+
+    seconds: float | None
+    known: bool
+
+
+UNKNOWN = Estimate(None, known=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEntry:
+    """One line of the plan. ``rank`` counts from 1."""
+
+    rank: int
+    item: Item
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The items in the order in which they are handed out, and the number of devices for them."""
+
+    entries: tuple[PlanEntry, ...]
+    devices: int
+
+    @property
+    def total(self) -> float:
+        """Seconds of all known items together."""
+        return sum(e.estimate.seconds or 0.0 for e in self.entries if e.estimate.known)
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest known item, 0.0 when none is known."""
+        return max((e.estimate.seconds or 0.0 for e in self.entries if e.estimate.known), default=0.0)
+
+    @property
+    def unknown(self) -> int:
+        """How many items are in no table. They are counted apart, never as seconds."""
+        return sum(not e.estimate.known for e in self.entries)
+
+    @property
+    def lower_bound(self) -> float:
+        """Seconds that no schedule of the known items can beat: max(work / devices, longest)."""
+        return max(self.total / self.devices, self.longest)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU, or one virtual device.
+
+    ``name`` is what people read (``gpu3``). ``id`` is its entry in the mask ``variable`` (``3``,
+    ``GPU-5f1e...``); ``also`` holds what must be set beside the mask (``CUDA_DEVICE_ORDER``).
+    """
+
+    name: str
+    id: str
+    variable: str
+    vendor: str
+    arch: str
+    host: str = ""
+    also: Mapping[str, str] = field(default_factory=dict)
+
+    def pin(self) -> dict[str, str]:
+        """Give the environment that shows exactly this device. All other masks are to be unset."""
+        return {self.variable: self.id, **self.also}
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One gateway on one or more devices. A respawned worker keeps its id and has a new generation."""
+
+    id: str
+    devices: tuple[Device, ...]
+    generation: int = 0
+
+    @property
+    def place(self) -> str:
+        """Give the devices as people read them: ``gpu0`` or ``gpu0,gpu1``."""
+        return ",".join(device.name for device in self.devices)
+
+
+class Status(Enum):
+    """How an item ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NO_TESTS = "no tests"
+    TIMED_OUT = "timed out"
+    CRASHED = "crashed"
+    LOST = "lost"
+    SETUP_FAILED = "setup failed"
+    STOPPED = "stopped"
+    NOT_RUN = "not run"
+
+    @property
+    def failed(self) -> bool:
+        """Everything but a pass is a failure: a green run must have run."""
+        return self is not Status.PASSED
+
+    @property
+    def teaches(self) -> bool:
+        """Whether an item that ended so can tell how long it takes. Only whole runs can."""
+        return self in (Status.PASSED, Status.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the process of an item ended, as the worker saw it; nothing is judged yet.
+
+    Exactly one of ``exit_code`` and ``signal`` is set, except when the process could not be started
+    (``reason`` says why; exit code 126 or 127, as a shell gives). ``start`` and ``stop`` are seconds
+    since the run began, on the controller's monotonic clock. ``ran``: a line ``TE_CI_RAN <tag>`` was
+    seen. ``partial``: a ``.partial`` side file outlived the process.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    start: float
+    stop: float
+    ran: bool = False
+    partial: bool = False
+    killed: str = ""
+    reason: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """Give the wall time of the item."""
+        return max(0.0, self.stop - self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """Counts over the test cases inside an item, counted case by case, never copied from attributes."""
+
+    cases: int = 0
+    failures: int = 0
+    errors: int = 0
+    skipped: int = 0
+
+    @property
+    def bad(self) -> int:
+        """Give the number of cases that failed or had an error."""
+        return self.failures + self.errors
+
+
+@dataclass(frozen=True, slots=True)
+class JUnitFacts:
+    """What the JUnit files of an item say. ``files`` 0: there is none.
+
+    ``damage`` says what is wrong with them ("" when whole), ``failing`` names at most 20 bad cases as
+    (``classname::name``, first line of the message), ``warnings`` are oddities that cost nothing.
+    """
+
+    files: int = 0
+    tests: Tests = field(default_factory=Tests)
+    failing: tuple[tuple[str, str], ...] = ()
+    damage: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of one planned item. There is exactly one final one per item.
+
+    ``exit_code`` None: the item has none, which is a failure. ``start`` and ``stop`` are seconds since
+    the run began, None when it never started. ``proof`` says what shows that it ran: ``junit``,
+    ``ran`` (the TE_CI_RAN line), ``opaque`` (none is asked for), ``allowed`` (excused by
+    ``sgpu_allow_empty``) or "". ``complete``: it ran to its own end, so its time means something.
+    """
+
+    key: Key
+    status: Status
+    exit_code: int | None = None
+    start: float | None = None
+    stop: float | None = None
+    worker: str = ""
+    devices: tuple[str, ...] = ()
+    attempt: int = 1
+    complete: bool = False
+    reason: str = ""
+    proof: str = ""
+    estimate: Estimate = UNKNOWN
+    junit: JUnitFacts = field(default_factory=JUnitFacts)
+
+    @property
+    def seconds(self) -> float:
+        """Give the wall time, 0.0 when the item never started."""
+        return 0.0 if self.start is None or self.stop is None else max(0.0, self.stop - self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One per suite: the worst item decides."""
+
+    suite: str
+    exit_code: int
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every item of the suite passed."""
+        return self.exit_code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something to say aloud that stops nothing: a damaged table, a damaged JUnit file, a lost file.
+
+    ``where`` is ``file:line``, a key, or "".
+    """
+
+    text: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        """Give one line."""
+        return f"{self.where}: {self.text}" if self.where else self.text

@@ -1,0 +1,1 @@
+"""What a run looks like, as text: JUnit XML, Markdown, the console."""

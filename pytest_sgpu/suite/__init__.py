@@ -1,0 +1,1 @@
+"""The shell side: what a suite script sources, and what `sgpu init` writes."""
