@@ -1,0 +1,178 @@
+"""From how a process ended to what that means: one outcome per item, one verdict per suite."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from pytest_sgpu.core.text import counted
+from pytest_sgpu.model import Ending, Estimate, JUnitFacts, Key, Outcome, Status, Verdict
+
+NO_TESTS_CODE = 5  # pytest's own exit code for "no tests were collected"
+TIMED_OUT_CODE = 124  # as timeout(1)
+LOST_CODE = 125
+SIGNAL_BASE = 128  # a shell reports a death by signal N as 128 + N
+NOT_STARTED_CODES = {126: "not executable", 127: "command not found"}
+
+# A suite script passes on 128+N when something inside it died by signal N. Only signals that end a
+# process on their own are read so; 128 + another number is a plain exit code.
+_DEADLY = frozenset((2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 24, 25, 31))
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the user decides about doubtful ends.
+
+    ``allow_empty``: globs over whole keys that are excused from proof (``sgpu_allow_empty``).
+    ``junit_failures_fail``: exit code 0 with failing cases fails (``sgpu_junit_failures``).
+    """
+
+    allow_empty: tuple[str, ...] = ()
+    junit_failures_fail: bool = False
+
+    def excuses(self, key: Key) -> bool:
+        """Whether an item of this key may end without proof that it ran."""
+        return any(fnmatchcase(str(key), glob) for glob in self.allow_empty)
+
+
+def judge(
+    key: Key,
+    ending: Ending,
+    facts: JUnitFacts,
+    policy: Policy,
+    *,
+    opaque: bool,
+    worker: str = "",
+    devices: tuple[str, ...] = (),
+    attempt: int = 1,
+    estimate: Estimate,
+) -> Outcome:
+    """Say how an item ended. The exit code is the verdict, and a tagged item needs proof that it ran.
+
+    Rule: spec "queue", 5. Never a pass without an exit code 0; never a pass of a tagged item that
+    left no proof, unless the policy excuses it.
+    """
+    status, reason, proof = _status(key, ending, facts, policy, opaque=opaque)
+    return Outcome(
+        key=key,
+        status=status,
+        exit_code=ending.exit_code,
+        start=ending.start,
+        stop=ending.stop,
+        worker=worker,
+        devices=devices,
+        attempt=attempt,
+        complete=status.teaches and not ending.partial and not facts.damage,
+        reason=reason,
+        proof=proof,
+        estimate=estimate,
+        junit=facts,
+    )
+
+
+def _status(key: Key, ending: Ending, facts: JUnitFacts, policy: Policy, *, opaque: bool) -> tuple[Status, str, str]:
+    proof = _proof(ending, facts, opaque=opaque)
+    code = ending.exit_code
+    if ending.killed:
+        return Status.STOPPED, ending.killed, proof
+    if ending.signal is not None:
+        return Status.CRASHED, signal_text(ending.signal), proof
+    if code is None:
+        return Status.CRASHED, ending.reason or "no exit code", proof
+    if code in NOT_STARTED_CODES:
+        return Status.FAILED, ending.reason or f"{NOT_STARTED_CODES[code]} (exit code {code})", proof
+    if code - SIGNAL_BASE in _DEADLY:
+        return Status.CRASHED, f"{signal_text(code - SIGNAL_BASE)} inside the suite script (exit code {code})", proof
+    if code != 0:
+        return _nonzero(code, facts, proof)
+    return _zero(key, facts, policy, proof)
+
+
+def _proof(ending: Ending, facts: JUnitFacts, *, opaque: bool) -> str:
+    if facts.tests.cases:
+        return "junit"
+    if ending.ran:
+        return "ran"
+    return "opaque" if opaque else ""
+
+
+def _nonzero(code: int, facts: JUnitFacts, proof: str) -> tuple[Status, str, str]:
+    if code == NO_TESTS_CODE and not proof:
+        return Status.NO_TESTS, _because(f"no test was selected (exit code {code})", facts.damage), proof
+    reason = f"exit code {code}"
+    if facts.tests.bad:
+        reason += f", {counted(facts.tests.bad, 'test')} of {facts.tests.cases} failed"
+    return Status.FAILED, _because(reason, facts.damage), proof
+
+
+def _zero(key: Key, facts: JUnitFacts, policy: Policy, proof: str) -> tuple[Status, str, str]:
+    if not proof:
+        if policy.excuses(key) and not facts.damage:
+            return Status.PASSED, "ran without proof, as sgpu_allow_empty allows", "allowed"
+        nothing = f"ran nothing: no test case in a JUnit file, no line `TE_CI_RAN {key.tag}` in its output"
+        return Status.NO_TESTS, _because(nothing, facts.damage), proof
+    if facts.damage:
+        return Status.FAILED, f"exit code 0, but its JUnit file is damaged: {facts.damage}", proof
+    if facts.tests.bad:
+        bad = f"exit code 0, but {counted(facts.tests.bad, 'test')} of {facts.tests.cases} failed in its JUnit file"
+        return (Status.FAILED if policy.junit_failures_fail else Status.PASSED), bad, proof
+    if facts.tests.cases and facts.tests.cases == facts.tests.skipped:
+        return Status.PASSED, f"every test was skipped ({facts.tests.cases})", proof
+    return Status.PASSED, "", proof
+
+
+def _because(reason: str, damage: str) -> str:
+    return f"{reason}; JUnit file: {damage}" if damage else reason
+
+
+def signal_text(number: int) -> str:
+    """Give ``signal 11 (SIGSEGV)``."""
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def signal_of(outcome: Outcome) -> int | None:
+    """Give the number of the signal that ended a crashed item, None when it was none."""
+    if outcome.status is not Status.CRASHED:
+        return None
+    if outcome.exit_code is not None:
+        return outcome.exit_code - SIGNAL_BASE
+    digits = outcome.reason.removeprefix("signal ").split(" ", 1)[0]
+    return int(digits) if digits.isdigit() else None
+
+
+def exit_code(outcome: Outcome) -> int:
+    """Give the code with which an outcome counts in its suite's verdict: 0 for a pass and nothing else."""
+    code = outcome.exit_code
+    if outcome.status is Status.PASSED:
+        return 0
+    if outcome.status is Status.TIMED_OUT:
+        return TIMED_OUT_CODE
+    if outcome.status is Status.LOST:
+        return LOST_CODE
+    if outcome.status is Status.STOPPED:
+        return SIGNAL_BASE + signal.SIGINT
+    if outcome.status is Status.NO_TESTS:
+        return code or NO_TESTS_CODE
+    if outcome.status is Status.CRASHED and code is None:
+        return SIGNAL_BASE + (signal_of(outcome) or signal.SIGKILL)
+    return code or 1  # a missing exit code is a failure
+
+
+def verdicts(labels: Sequence[str], outcomes: Iterable[Outcome]) -> tuple[Verdict, ...]:
+    """Give one verdict per suite that has outcomes, in the order of ``labels``: the highest code decides.
+
+    Adding an outcome never improves a verdict, since the highest of more numbers is not lower.
+    """
+    by_suite: dict[str, list[Outcome]] = {label: [] for label in labels}
+    for outcome in outcomes:
+        by_suite.setdefault(outcome.key.suite, []).append(outcome)
+    return tuple(
+        Verdict(label, max(exit_code(outcome) for outcome in some), tuple(some))
+        for label, some in by_suite.items()
+        if some
+    )

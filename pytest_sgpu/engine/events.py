@@ -1,0 +1,79 @@
+"""What goes to the workers and what comes back: one order, and the events of one queue.
+
+Times are seconds since the run began, from the controller's monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_sgpu.model import Ending, Worker
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRun:
+    """What a worker is to run.
+
+    ``env`` goes on top of the base environment; a value of None unsets the name. ``cwd`` "" means that of
+    the gateways. ``log`` is appended to; its folder must exist. ``ran_line``: look for this line in the
+    output afterwards, "" for not. ``partial_glob``: look for such a file afterwards, "" for not; the
+    caller escapes what is no wildcard.
+    """
+
+    id: str
+    argv: tuple[str, ...]
+    log: str
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    cwd: str = ""
+    ran_line: str = ""
+    partial_glob: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReady:
+    """A gateway is up and its worker waits for its first item."""
+
+    worker: Worker
+    pid: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ItemStarted:
+    """The first process of an item runs."""
+
+    worker: Worker
+    run_id: str
+    pid: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ItemEnded:
+    """An item ended, and what it left (process number, command line) was killed. The worker is free."""
+
+    worker: Worker
+    run_id: str
+    ending: Ending
+    left: tuple[tuple[int, str], ...]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerGone:
+    """A gateway could not be started, or ended without being told to. What it ran is lost."""
+
+    worker: Worker
+    reason: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """Something that the controller sent to itself, from a signal handler for instance."""
+
+    what: object
+
+
+Event = WorkerReady | ItemStarted | ItemEnded | WorkerGone | Posted

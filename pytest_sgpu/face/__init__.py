@@ -1,0 +1,1 @@
+"""What pytest sees of a queue: collectors and items, reports, the terminal."""

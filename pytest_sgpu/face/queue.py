@@ -1,0 +1,281 @@
+"""The plugin object of an active queue: pytest's hooks on one side, the session on the other."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_sgpu.core import simulate
+from pytest_sgpu.core.verdict import Policy
+from pytest_sgpu.engine.store import RunDirectory
+from pytest_sgpu.errors import SgpuError
+from pytest_sgpu.face import collect
+from pytest_sgpu.face.reports import SHOWN_AS
+from pytest_sgpu.face.terminal import Terminal
+from pytest_sgpu.model import Key, Plan
+from pytest_sgpu.prepare import Options, Prepared, make_plan, prepare
+from pytest_sgpu.report import plan_text
+
+PLAN_SHOWN_BEFORE_RUN = 200  # lines; a longer plan is elided before a run, never by --sgpu-plan
+
+
+class Queue:
+    """Collects the queue's items, shows the plan, runs it, and reports."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.shows = _plan_format(config)
+        self.options = options(config)
+        self.prepared: Prepared | None = None
+        self.plan: Plan | None = None
+        self.terminal = Terminal(config, self.options)
+        self._keep_order = False
+        self._ranked: list[str] = []
+        self._running = False
+        if self.shows == "json":
+            _move_terminal_to_stderr(config)
+
+    # -- collection -------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> bool:
+        """List and order everything; the errors of conf, devices and listings are usage errors."""
+        try:
+            self.prepared = prepared = prepare(self.options)
+        except SgpuError as error:
+            raise pytest.UsageError(str(error)) from None
+        paths = dict(zip(self.options.conf_names, self.options.confs, strict=True))
+        session.items = []
+        try:
+            for node in collect.build(session, prepared.suites, prepared.items, paths):
+                session.items.extend(session.genitems(node))
+            self.config.pluginmanager.check_pending()
+            self.config.hook.pytest_collection_modifyitems(session=session, config=self.config, items=session.items)
+        finally:
+            self.config.hook.pytest_collection_finish(session=session)
+        session.testscollected = len(session.items)
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+        """Apply arguments and TEST_FILTER, and put the items in the order of the plan.
+
+        Runs before every other plugin, so that -k, --lf and the like select from what is left, and --ff
+        has the last word on the order.
+        """
+        prepared = self._prepared()
+        mine = [item for item in items if isinstance(item, collect.SgpuItem)]
+        kept = mine
+        if self.config.args_source is pytest.Config.ArgsSource.ARGS:
+            kept = collect.chosen_by_arguments(kept, self.config.args)
+        kept = [item for item in kept if prepared.wanted_by_filter(item.entry)]
+        names = {item.nodeid for item in kept}
+        dropped = [item for item in mine if item.nodeid not in names]
+        if dropped:
+            self.config.hook.pytest_deselected(items=dropped)
+        if self._stepwise():
+            self._keep_order = True  # "continue from there" needs an order that is the same in every run
+        else:
+            ranks = {e.item.key: e.rank for e in make_plan(prepared, [i.entry for i in kept], keep_order=False).entries}
+            kept.sort(key=lambda item: ranks[item.entry.key])
+        self._ranked = [item.nodeid for item in kept]
+        items[:] = kept
+
+    def _prepared(self) -> Prepared:
+        assert self.prepared is not None
+        return self.prepared
+
+    def _stepwise(self) -> bool:
+        return bool(self.config.getoption("stepwise", False))
+
+    @pytest.hookimpl
+    def pytest_report_header(self) -> list[str]:
+        """Say that this run is a queue."""
+        return [f"sgpu: queue of {', '.join(self.options.conf_names)}"]
+
+    @pytest.hookimpl
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """Say what is there: devices, scope, table; and every notice so far."""
+        return [] if self.prepared is None else self.terminal.found(self.prepared)
+
+    # -- run --------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Print the plan and run it, instead of pytest's own loop."""
+        if session.testsfailed and not session.config.option.continue_on_collection_errors:
+            raise session.Interrupted(f"{session.testsfailed} errors during collection")
+        if session.config.option.collectonly and not self.shows:
+            return True
+        prepared = self._prepared()
+        chosen = [item for item in session.items if isinstance(item, collect.SgpuItem)]
+        remaining = {item.nodeid for item in chosen}
+        in_rank = [nodeid for nodeid in self._ranked if nodeid in remaining]
+        keep_order = self._keep_order or [item.nodeid for item in chosen] != in_rank
+        self.plan = make_plan(prepared, [item.entry for item in chosen], keep_order=keep_order)
+        predicted = simulate.predict(self.plan)
+        if self.shows:
+            kept = {item.entry.key for item in chosen}
+            self._show_plan(predicted, [item.key for item in prepared.items if item.key not in kept])
+            return True
+        if not chosen:
+            return True
+        self.terminal.plan(plan_text.text(self.plan, predicted, self.terminal.width, limit=PLAN_SHOWN_BEFORE_RUN))
+        self._run(session, chosen, predicted, reorder=not keep_order)
+        return True
+
+    def _show_plan(self, predicted: float, deselected: Sequence[Key]) -> None:
+        prepared, plan = self._prepared(), self.plan
+        assert plan is not None
+        if self.shows == "json":
+            text = plan_text.json(
+                plan, predicted, prepared.scope, prepared.devices, prepared.notices, deselected=deselected
+            )
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            sys.stdout.flush()
+        else:
+            self.terminal.lines(plan_text.text(plan, predicted, self.terminal.width))
+
+    def _run(self, session: pytest.Session, chosen: Sequence[collect.SgpuItem], predicted: float, *, reorder: bool) -> None:
+        from pytest_sgpu import results
+        from pytest_sgpu.face.listener import Listener
+        from pytest_sgpu.session import Session
+
+        assert self.plan is not None
+        prepared = self._prepared()
+        nodeids = {item.entry.key: item.nodeid for item in chosen}
+        directory = RunDirectory(self.options.log_dir)
+        listener = Listener(session, chosen, self.terminal, directory, self._rerun, stepwise=self._stepwise())
+        run = Session(prepared, self.plan, directory, listener, predicted=predicted, reorder=reorder)
+        listener.epoch = run.started
+        try:
+            directory.open(run.started)
+            self._running = True
+            try:
+                run.run()
+            finally:
+                listener.close()
+                self._running = False
+                self.terminal.view = results.finish(
+                    directory,
+                    prepared.place,
+                    rerun=lambda key: self._rerun(nodeids[key]),
+                    env=self.options.env,
+                )
+        except SgpuError as error:
+            raise pytest.UsageError(str(error)) from None
+        finally:
+            directory.close()
+        _end(session, run.interrupted)
+
+    def _rerun(self, nodeid: str) -> str:
+        return rerun_command(self.config, self.options, nodeid)
+
+    # -- reports ----------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str] | None:
+        """Count our reports, but leave the progress lines to our own screen: no letter, no word.
+
+        After the run, pytest's own words are right: they head the lines of the short summary.
+        """
+        outcome = getattr(report, "sgpu_outcome", None)
+        if outcome is None or not self._running:
+            return None
+        decisive = report.failed or report.when == "call"
+        return (SHOWN_AS.get(outcome.status, "failed") if decisive else ""), "", ""
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self) -> None:
+        """Print the table of suites, utilisation and what to do next, and the annotations of a CI system."""
+        self.terminal.summary()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """A plan writes nothing: not even pytest's own record of what it collected."""
+        if self.shows:
+            self.config.option.collectonly = True
+            stepwise = self.config.pluginmanager.get_plugin("stepwiseplugin")
+            if stepwise is not None:
+                self.config.pluginmanager.unregister(stepwise)
+
+
+def _end(session: pytest.Session, interrupted: str) -> None:
+    """End the loop as pytest's own does: by its exceptions, which settle the exit code."""
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
+    if session.shouldstop:
+        raise session.Interrupted(session.shouldstop)
+    if interrupted:
+        raise session.Interrupted(interrupted)
+
+
+def _move_terminal_to_stderr(config: pytest.Config) -> None:
+    """Keep standard output for the JSON alone."""
+    old = config.pluginmanager.get_plugin("terminalreporter")
+    if old is not None:
+        config.pluginmanager.unregister(old)
+        config.pluginmanager.register(pytest.TerminalReporter(config, sys.stderr), "terminalreporter")
+
+
+def _plan_format(config: pytest.Config) -> str:
+    text = config.getoption("sgpu_plan") or config.getini("sgpu_plan")
+    if text not in ("", "text", "json"):
+        raise pytest.UsageError(f"sgpu_plan = {text}: text or json is expected")
+    return str(text)
+
+
+def _setting(config: pytest.Config, name: str) -> str | None:
+    """Give an option, or its ini twin when it was not given. "" from an ini-file means not set."""
+    value = config.getoption(name)
+    return value if value is not None else (config.getini(name) or None)
+
+
+def options(config: pytest.Config) -> Options:
+    """Read all options. Paths on the command line are relative to where pytest was called, others to the root."""
+    here, root = config.invocation_params.dir, config.rootpath
+    given = config.getoption("sgpu_conf")
+    base = here if given else (config.inipath.parent if config.inipath else root)
+    names = tuple(str(name) for name in (given or config.getini("sgpu_conf")))
+    suites = _setting(config, "sgpu_suites")
+    junit_failures = config.getini("sgpu_junit_failures")
+    if junit_failures not in ("warn", "fail"):
+        raise pytest.UsageError(f"sgpu_junit_failures = {junit_failures}: warn or fail is expected")
+
+    def path(name: str, default: str) -> Path:
+        option = config.getoption(name)
+        return here / option if option else root / (config.getini(name) or default)
+
+    return Options(
+        confs=tuple(base / name for name in names),
+        conf_names=names,
+        root=root,
+        log_dir=path("sgpu_log_dir", "test-results/logs"),
+        weights=path("sgpu_weights", "ci-weights"),
+        env=dict(os.environ),
+        gpus=_setting(config, "sgpu_gpus"),
+        suites=tuple(suites.split(",")) if suites is not None else None,
+        policy=Policy(
+            allow_empty=tuple(config.getini("sgpu_allow_empty")),
+            junit_failures_fail=junit_failures == "fail",
+        ),
+        writes=not (_plan_format(config) or config.option.collectonly),
+    )
+
+
+def rerun_command(config: pytest.Config, chosen: Options, nodeid: str) -> str:
+    """Give the command that runs exactly one item again, with a run directory of its own."""
+    words = [f"{name}={shlex.quote(chosen.env[name])}" for name in ("TEST_LEVEL", "TEST_SGPU", "TEST_MGPU") if name in chosen.env]
+    words += ["pytest", "-p", "sgpu"]
+    words += [shlex.quote(f"--sgpu-conf={name}") for name in chosen.conf_names]
+    if chosen.gpus:
+        words.append(shlex.quote(f"--sgpu-gpus={chosen.gpus}"))
+    words.append("--sgpu-log-dir=test-results/rerun")
+    words.append(shlex.quote(nodeid))
+    return " ".join(words)

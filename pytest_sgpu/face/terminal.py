@@ -1,0 +1,177 @@
+"""Everything the queue prints, through pytest's own writer or, while items run, the live display."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_sgpu.core import text
+from pytest_sgpu.model import Ending, Outcome, PlanEntry, Suite, Worker
+from pytest_sgpu.report import console, screen, summary
+from pytest_sgpu.report.annotations import lines as annotation_lines
+from pytest_sgpu.report.pieces import Line
+from pytest_sgpu.report.progress import Lane, ScreenState
+
+if TYPE_CHECKING:
+    from pytest_sgpu.prepare import Options, Prepared
+    from pytest_sgpu.results import Finished
+    from pytest_sgpu.session import Progress
+
+_MARKUP: Mapping[str, dict[str, bool]] = {
+    "pass": {"green": True},
+    "fail": {"red": True, "bold": True},
+    "warn": {"yellow": True},
+    "dim": {"light": True},
+    "bold": {"bold": True},
+}
+
+
+class Terminal:
+    """The queue's voice. Quiet as ``-q`` asks, coloured as ``--color`` and NO_COLOR say."""
+
+    def __init__(self, config: pytest.Config, options: Options) -> None:
+        self._config = config
+        self._options = options
+        self._display: screen.Display | None = None
+        self._devices: tuple[str, ...] = ()
+        self.view: Finished | None = None
+
+    @property
+    def verbosity(self) -> int:
+        """Give the balance of -v and -q."""
+        return self._config.get_verbosity()
+
+    @property
+    def width(self) -> int:
+        """Give the columns of the terminal; 80 where there is none."""
+        return self._config.get_terminal_writer().fullwidth if sys.stdout.isatty() else 80
+
+    def lines(self, lines: Iterable[Line | str]) -> None:
+        """Print lines that stay."""
+        writer = self._config.get_terminal_writer()
+        for line in lines:
+            pieces: Line = ((line, ""),) if isinstance(line, str) else line
+            for words, style in pieces:
+                writer.write(words, **_MARKUP.get(style, {}))
+            writer.line()
+
+    def found(self, prepared: Prepared) -> list[str]:
+        """Say what was found: devices, scope, notices. One line each."""
+        names = [device.name for device in prepared.devices]
+        virtual = " (virtual)" if all(device.vendor == "virtual" for device in prepared.devices) else ""
+        shown = names if len(names) <= 8 else [*names[:3], "...", names[-1]]  # noqa: PLR2004 - a line's worth
+        self._devices = tuple(names)
+        head = f"sgpu: {len(names)} device{'s' * (len(names) != 1)}{virtual}: {' '.join(shown)}; "
+        head += f"arch {prepared.scope.arch}, level {prepared.scope.level}, {len(prepared.table.entries)} known weights"
+        return [head, *(f"sgpu: warning: {text.one_line(str(notice), 400)}" for notice in prepared.notices)]
+
+    def plan(self, lines: Iterable[str]) -> None:
+        """Print the plan before a run, unless -q."""
+        if self.verbosity >= 0:
+            self.lines(lines)
+
+    # -- while items run ---------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Start the display: live on a terminal, plain lines elsewhere."""
+        writer = self._config.get_terminal_writer()
+        self._display = screen.open_display(
+            sys.stdout, environ=os.environ, color=writer.hasmarkup, live=self.verbosity >= 0
+        )
+        self._display.start()
+
+    def close(self) -> None:
+        """Take the live region away."""
+        if self._display is not None:
+            self._display.stop()
+            self._display = None
+
+    def say(self, line: Line | str, style: str = "") -> None:
+        """Print a line above the live region."""
+        if self._display is not None:
+            self._display.print(line, style)
+
+    def setup(self, suite: Suite, ending: Ending | None, place: str) -> None:
+        """Say that a suite's setup ended; a failed one also under -q."""
+        if ending is not None and (self.verbosity >= 0 or ending.exit_code != 0):
+            self.say(console.setup_line(suite.label, place, ending.seconds, ending.exit_code, _clock()))
+
+    def started(self, entry: PlanEntry, worker: Worker, progress: Progress) -> None:
+        """Say that an item began, under -v."""
+        if self.verbosity > 0:
+            self.say(
+                console.started_line(
+                    entry.item.key, worker.place, progress.now, entry.estimate, _clock(), progress.done, progress.total
+                )
+            )
+        self.update(progress)
+
+    def finished(self, outcome: Outcome, progress: Progress) -> None:
+        """Print the line of an item that ended: all of them, under -q those that did not pass."""
+        if self.verbosity >= 0 or (self.verbosity == -1 and outcome.status.failed):
+            self.say(console.finished_line(outcome, _clock(), progress.done, progress.total, self.width))
+        self.update(progress)
+
+    def update(self, progress: Progress) -> None:
+        """Draw the live region."""
+        if self._display is None:
+            return
+        lanes = []
+        for device in self._devices:
+            running = progress.running.get(device)
+            if running is None:
+                lanes.append(Lane(device))
+            else:
+                lanes.append(Lane(device, running.entry.item.key, running.since, running.entry.estimate))
+        state = ScreenState(
+            lanes=tuple(lanes),
+            done=progress.done,
+            total=progress.total,
+            failed=progress.failed,
+            now=progress.now,
+            remaining_known=max(0.0, progress.remaining - _running_known(progress)),
+            unknown_left=progress.unknown,
+        )
+        self._display.update(state)
+
+    # -- at the end --------------------------------------------------------------------------------
+
+    def summary(self) -> None:
+        """Print the last screen, and what a CI system shows beside the code."""
+        finished = self.view
+        if finished is None:
+            return
+        view = finished.view
+        writer = self._config.get_terminal_writer()
+        if self.verbosity > -2:  # noqa: PLR2004 - -qq asks for silence
+            writer.sep("=", "sgpu")
+            self.lines(summary.suites_table(view.verdicts, self.width))
+            self.lines(console.utilisation_lines(view.timeline, self.width))
+            self.lines(f"warning: {text.one_line(str(notice), 400)}" for notice in finished.late_notices)
+            self.lines(
+                console.closing_lines(
+                    view.outcomes,
+                    report=finished.report,
+                    logs=finished.logs,
+                    junit=finished.junit,
+                    weights=finished.weights,
+                    interrupted=view.interrupted,
+                )
+            )
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            for line in annotation_lines(view):
+                writer.line(line)
+
+
+def _clock() -> str:
+    return time.strftime("%H:%M:%S")
+
+
+def _running_known(progress: Progress) -> float:
+    estimates = (running.entry.estimate for running in progress.running.values())
+    return sum(estimate.seconds or 0.0 for estimate in estimates if estimate.known)

@@ -1,0 +1,130 @@
+"""What happens before anything runs: conf, devices, listings, weights, plan. Writes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_sgpu.core import conf, items, plan
+from pytest_sgpu.core.text import one_line
+from pytest_sgpu.core.verdict import Policy
+from pytest_sgpu.engine import devices, scripts
+from pytest_sgpu.engine.store import RunDirectory, WeightPlace, read_weights, weight_place
+from pytest_sgpu.errors import ConfError, OptionError
+from pytest_sgpu.model import Census, Device, Item, Key, Mode, Notice, Plan, Scope, Suite, WeightTable
+
+DEFAULT_LEVEL = "99"  # what the suite scripts take an unset or empty TEST_LEVEL for
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the caller asked for. ``root`` is the directory that suite commands are relative to."""
+
+    confs: tuple[Path, ...]
+    root: Path
+    log_dir: Path
+    weights: Path
+    env: Mapping[str, str]
+    gpus: str | None = None
+    suites: tuple[str, ...] | None = None
+    policy: Policy = Policy()
+    writes: bool = True
+    conf_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything that is known before the run. ``items`` are in listing order, of selected suites only."""
+
+    options: Options
+    labels: tuple[str, ...]
+    suites: tuple[Suite, ...]
+    argv: Mapping[str, tuple[str, ...]]
+    items: tuple[Item, ...]
+    census: Census
+    devices: tuple[Device, ...]
+    scope: Scope
+    table: WeightTable
+    place: WeightPlace
+    notices: tuple[Notice, ...]
+
+    def suite(self, key: Key) -> Suite:
+        """Give the suite that an item belongs to."""
+        return next(suite for suite in self.suites if suite.label == key.suite)
+
+    def opaque(self, key: Key) -> bool:
+        """Whether an item is a whole opaque suite."""
+        return self.suite(key).mode is Mode.OPAQUE
+
+    def wanted_by_filter(self, item: Item) -> bool:
+        """Whether the caller's TEST_FILTER selects an item, by the rule that the suite scripts use."""
+        return items.filter_matches(self.options.env.get("TEST_FILTER", ""), item.key.tag)
+
+
+def prepare(options: Options) -> Prepared:
+    """Phases 0 to 2 of the queue: everything that can be wrong is found here, before anything runs.
+
+    Raises SgpuError of the kind that fits: ConfError, OptionError, DeviceError, ListingError, StoreError.
+    """
+    everything = conf.parse_all(_texts(options))
+    suites = conf.select(everything, options.suites) if options.suites is not None else everything
+    argv = {suite.label: scripts.resolve(suite, options.root, options.env) for suite in suites}
+    level = _level(options.env)
+    pool = devices.pool(options.env, options.gpus)
+    if options.writes:
+        RunDirectory(options.log_dir).check()
+    listings = scripts.list_all(
+        [suite for suite in suites if suite.mode is Mode.LIST], options.root, options.env
+    )
+    found, census, listing_notices = items.build(suites, listings)
+    scope = Scope(pool.arch, level)
+    place, place_notices = weight_place(options.weights, scope)
+    table, table_notices, _ = read_weights(place.read, scope)
+    return Prepared(
+        options=options,
+        labels=tuple(suite.label for suite in everything),
+        suites=suites,
+        argv=argv,
+        items=found,
+        census=census,
+        devices=pool.devices,
+        scope=scope,
+        table=table,
+        place=place,
+        notices=(*pool.notices, *listing_notices, *place_notices, *table_notices),
+    )
+
+
+def make_plan(prepared: Prepared, chosen: Sequence[Item], *, keep_order: bool) -> Plan:
+    """Order the chosen items: longest first, or just as they come when the caller ordered them (--ff)."""
+    devices_ = len(prepared.devices)
+    if keep_order:
+        return plan.fixed(chosen, prepared.table, devices_)
+    return plan.order(chosen, prepared.table, devices_)
+
+
+def _texts(options: Options) -> list[tuple[str, str]]:
+    texts = []
+    for name, path in zip(options.conf_names, options.confs, strict=True):
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ConfError(f"{name}: the conf file cannot be read: {error.strerror}", "check --sgpu-conf=FILE") from None
+        try:
+            texts.append((name, data.decode("utf-8-sig")))
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise ConfError(f"{name}:{line}: not UTF-8 text (byte 0x{data[error.start]:02x})", "save it as UTF-8") from None
+    return texts
+
+
+def _level(env: Mapping[str, str]) -> str:
+    level = env.get("TEST_LEVEL", "").strip() or DEFAULT_LEVEL
+    if not re.fullmatch(r"[0-9]{1,9}", level):
+        raise OptionError(
+            f"TEST_LEVEL={one_line(level)!r} is no level: a whole number such as 1 or 3 is expected",
+            f"unset it to run everything (level {DEFAULT_LEVEL})",
+        )
+    return str(int(level))

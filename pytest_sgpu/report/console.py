@@ -1,0 +1,212 @@
+"""What a run says on the console: a line per item, a block per failure, and what to do next.
+
+Pure: values in, lines of (text, style) pieces out; whoever prints them applies the colours. Everything that
+comes from an item (tags, messages, output) is made printable, and its output stands behind ``  | ``, so that
+no line of it can give orders to a terminal or a CI service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pytest_sgpu.core import text
+from pytest_sgpu.core.timeline import Lane, Timeline
+from pytest_sgpu.core.verdict import signal_of
+from pytest_sgpu.model import Estimate, Key, Outcome, Status
+from pytest_sgpu.report.pieces import GAP, Line, estimate_text, key_text, line, shorten, style_of
+
+TAIL_LINES = 12
+_FAILING_SHOWN = 10
+_REASON_LEAST = 60  # a reason is never cut shorter than this, whatever the width
+_LISTED = 10
+_LANES = 16
+_NAME_LIMIT = 14
+_TENTH = 0.05  # what would be shown as 0.0s is not shown
+_TAIL_BYTES = 200_000  # more of a log than twelve lines need is not even looked at
+
+
+def finished_line(outcome: Outcome, clock_text: str, done: int, total: int, width: int) -> Line:
+    """Give the line of an item that ended: one line, the key in full, so that logs can be searched.
+
+    Time, place in the run, device, start offset, duration, exit code, estimate, a word for any end that
+    is not a plain pass, key, reason. Only the reason is ever cut to ``width``.
+    """
+    start = "t+?" if outcome.start is None else f"t+{outcome.start:.0f}s"
+    lead = f"{_stamp(clock_text, done, total)} {_place(outcome.devices)} {start} {outcome.seconds:.1f}s"
+    figures = f"rc={_code(outcome)} est={estimate_text(outcome.estimate)}"
+    word, style = _word(outcome)
+    key = key_text(outcome.key)
+    used = len(f"{lead} {figures} {word} {key}")
+    reason = ""
+    if outcome.reason:
+        reason = GAP + text.one_line(outcome.reason, max(_REASON_LEAST, width - used - len(GAP)))
+    return line((lead + " ", "dim"), figures, " ", (word + " " if word else "", style), (key, style), (reason, "dim"))
+
+
+def started_line(  # noqa: PLR0917 - a line has that many columns
+    key: Key, place: str, at: float, estimate: Estimate, clock_text: str, done: int, total: int
+) -> Line:
+    """Give the line of an item that begins (``-v``). ``place``: its devices, ``at``: seconds since the run began."""
+    lead = f"{_stamp(clock_text, done, total)} {text.printable(place)} t+{at:.0f}s "
+    return line((lead, "dim"), f"start est={estimate_text(estimate)} ", key_text(key))
+
+
+def setup_line(suite: str, place: str, seconds: float, exit_code: int | None, clock_text: str) -> Line:
+    """Give the line of a suite's setup that ended. ``exit_code`` None: it was killed."""
+    lead = f"[{clock_text}] {text.printable(place)} {seconds:.1f}s "
+    code = "-" if exit_code is None else str(exit_code)
+    word, style = ("", "") if exit_code == 0 else ("SETUP FAILED ", "fail")
+    return line((lead, "dim"), f"rc={code} ", (word, style), (f"setup of {text.printable(suite)}", style))
+
+
+def _stamp(clock_text: str, done: int, total: int) -> str:
+    return f"[{clock_text}] {done:>{len(str(total))}}/{total}"
+
+
+def _place(devices: Sequence[str]) -> str:
+    return text.printable(",".join(devices)) or "-"
+
+
+def _code(outcome: Outcome) -> str:
+    return "-" if outcome.exit_code is None else str(outcome.exit_code)
+
+
+def _word(outcome: Outcome) -> tuple[str, str]:
+    """Give the word for an end that is not a plain pass, with its style."""
+    tests = outcome.junit.tests
+    if outcome.status is Status.PASSED:
+        if tests.bad:
+            return f"PASSED, BUT {text.counted(tests.bad, 'TEST').upper()} FAILED", "warn"
+        if outcome.proof == "allowed":
+            return "PASSED WITHOUT PROOF", "warn"
+        return "", "pass" if not outcome.reason else "warn"
+    word = outcome.status.value.upper()
+    number = signal_of(outcome)
+    if number is not None:
+        word += f" signal {number}"
+    return word, style_of(outcome.status)
+
+
+def failure_block(outcome: Outcome, tail: bytes | str, log_path: str, rerun: str, width: int = 80) -> list[Line]:
+    """Give what a person needs of an item that did not pass.
+
+    Its end and reason, its failing tests where JUnit names them, the last lines of its output (``tail``:
+    the end of its log, as much of it as there is at hand), the log's path, the command that runs exactly
+    this item again. ``log_path`` or ``rerun`` "" leaves that line out.
+    """
+    word, style = _word(outcome)
+    made = [line((f"{word or 'PASSED'} ", style), (key_text(outcome.key), "bold"))]
+    if outcome.start is not None:
+        ran = f"  {_place(outcome.devices)}, rc={_code(outcome)}, {outcome.seconds:.1f}s"
+        made.append(line((f"{ran}, estimate {estimate_text(outcome.estimate)}", "dim")))
+    if outcome.reason:
+        made.append(line("  ", text.one_line(outcome.reason, max(_REASON_LEAST, 4 * width))))
+    made += _failing(outcome, width)
+    made += _tail(tail, log_path)
+    if log_path:
+        made.append(line(("  log: ", "dim"), text.printable(log_path)))
+    if rerun:
+        made.append(line(("  again: ", "dim"), text.printable(rerun)))
+    return made
+
+
+def _failing(outcome: Outcome, width: int) -> list[Line]:
+    shown = outcome.junit.failing[:_FAILING_SHOWN]
+    made = []
+    for name, message in shown:
+        said = text.one_line(message, max(_REASON_LEAST, 2 * width)) if message else ""
+        made.append(line("  ", (text.printable(name), "fail"), (f" - {said}" if said else "", "")))
+    rest = outcome.junit.tests.bad - len(shown)
+    if shown and rest > 0:
+        made.append(line((f"  ... and {text.counted(rest, 'more failing test')}", "dim")))
+    return made
+
+
+def _tail(tail: bytes | str, log_path: str) -> list[Line]:
+    whole = len(tail) <= _TAIL_BYTES
+    lines = text.quoted(tail[-_TAIL_BYTES:].rstrip()).split("\n")[-TAIL_LINES:]
+    if lines == [""]:
+        return [line(("  it printed nothing", "dim"))] if log_path and whole else []
+    return [line((one[: len(text.QUOTE)], "dim"), one[len(text.QUOTE) :]) for one in lines]
+
+
+def utilisation_lines(timeline: Timeline, width: int) -> list[Line]:
+    """Say how well the devices were used: wall against the bound, then each device, busy and idle, with the cause."""
+    if not timeline.wall:
+        return []
+    idle = timeline.idle
+    made = [
+        line(
+            ("wall ", "dim"),
+            text.duration(timeline.wall),
+            (", bound ", "dim"),
+            text.duration(timeline.bound),
+            (", efficiency ", "dim"),
+            (f"{timeline.efficiency:.1%}", "bold"),
+            (", devices busy ", "dim"),
+            f"{timeline.utilisation:.1%}",
+        )
+    ]
+    causes = _idle_text(idle.start, idle.between, idle.tail)
+    if causes:
+        made.append(line(("idle ", "dim"), text.duration(idle.total), (f": {causes}", "dim")))
+    shown = timeline.lanes if len(timeline.lanes) <= _LANES else timeline.lanes[: _LANES - 1]
+    made += [_lane_line(lane, timeline.wall, width) for lane in shown]
+    if len(shown) < len(timeline.lanes):
+        made.append(line((f"  ... and {len(timeline.lanes) - len(shown)} more devices, in the report", "dim")))
+    return made
+
+
+def _lane_line(lane: Lane, wall: float, width: int) -> Line:
+    name = shorten(text.printable(lane.device), _NAME_LIMIT)
+    head = f"  {name:<6} {lane.busy / wall:>6.1%} busy, {text.counted(len(lane.spans), 'item')}"
+    causes = _idle_text(lane.idle.start, lane.idle.between, lane.idle.tail)
+    rest = f"; idle {causes}" if causes else ""
+    return line(head, (shorten(rest, max(0, width - len(head))), "dim"))
+
+
+def _idle_text(start: float, between: float, tail: float) -> str:
+    causes = ((start, "before the first item"), (between, "between items"), (tail, "after the last"))
+    return ", ".join(f"{text.duration(seconds)} {what}" for seconds, what in causes if seconds >= _TENTH)
+
+
+def closing_lines(
+    outcomes: Iterable[Outcome],
+    *,
+    report: str = "",
+    logs: str = "",
+    junit: str = "",
+    weights: str = "",
+    interrupted: str = "",
+) -> list[Line]:
+    """Say what a green or red count does not: passes to look at, what never ran, and where everything is.
+
+    The four paths are left out where "". ``interrupted``: why the run ended early.
+    """
+    known = tuple(outcomes)
+    made: list[Line] = []
+    if interrupted:
+        made.append(line(("stopped early: ", "warn"), text.one_line(interrupted, 400)))
+    made += _named(
+        "exit code 0, but tests failed inside (sgpu_junit_failures=fail makes it a failure)",
+        [o for o in known if o.status is Status.PASSED and o.junit.tests.bad],
+    )
+    made += _named(
+        "passed without proof that anything ran (sgpu_allow_empty)",
+        [o for o in known if o.status is Status.PASSED and o.proof == "allowed"],
+    )
+    made += _named("not run", [o for o in known if o.status is Status.NOT_RUN])
+    for label, path in (("report", report), ("logs", logs), ("junit", junit), ("weights", weights)):
+        if path:
+            made.append(line((f"{label + ':':<9}", "dim"), text.printable(path)))
+    return made
+
+
+def _named(what: str, some: Sequence[Outcome]) -> list[Line]:
+    if not some:
+        return []
+    made = [line((f"{text.counted(len(some), 'item')} {what}:", "warn"))]
+    made += [line("  ", key_text(outcome.key)) for outcome in some[:_LISTED]]
+    if len(some) > _LISTED:
+        made.append(line((f"  ... and {len(some) - _LISTED} more, in the report", "dim")))
+    return made

@@ -1,0 +1,36 @@
+"""A run as every report and the console see it: one value, folded from the journal, with nothing to look up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_sgpu.core.timeline import Timeline
+from pytest_sgpu.model import Notice, Outcome, Scope, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """Everything that is said of a run at its end.
+
+    ``outcomes`` follow the plan. ``wall``, ``bound`` and ``predicted`` are seconds; ``started`` is epoch
+    seconds. The three mappings go by the text form of a key and may lack any key: ``log_of`` the path of
+    its log, ``tail_of`` the raw end of that log, ``rerun_of`` the command that runs it again.
+    ``interrupted`` says why the run ended early, "" when it did not.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    verdicts: tuple[Verdict, ...]
+    devices: tuple[str, ...]
+    timeline: Timeline
+    scope: Scope
+    wall: float
+    bound: float
+    predicted: float
+    notices: tuple[Notice, ...] = ()
+    log_of: Mapping[str, str] = field(default_factory=dict)
+    tail_of: Mapping[str, str | bytes] = field(default_factory=dict)
+    rerun_of: Mapping[str, str] = field(default_factory=dict)
+    started: float = 0.0
+    interrupted: str = ""
+    title: str = "pytest-sgpu"

@@ -1,0 +1,184 @@
+"""What a run leaves: every file written at the end, each a function of the journal and the items' own files."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from pytest_sgpu.core import journal, tables, timeline, verdict, weights
+from pytest_sgpu.core.journal import RunState
+from pytest_sgpu.core.names import item_stem
+from pytest_sgpu.engine.store import RunDirectory, WeightPlace, update_weights
+from pytest_sgpu.model import Census, Key, Notice, Outcome, Plan, Status, Verdict
+from pytest_sgpu.report import junit_write, markdown
+from pytest_sgpu.report.view import RunView
+
+SUMMARY_LIMIT = 1024 * 1024  # bytes that GitHub takes for one step's summary; a longer one is dropped whole
+_SUMMARY_MARGIN = 16 * 1024
+_TAIL = 16_384  # bytes of a log that a report looks at
+
+
+@dataclass(slots=True)
+class Finished:
+    """The end of a run as people see it: the view, what could not be written, and where everything is."""
+
+    view: RunView
+    late_notices: list[Notice] = field(default_factory=list)
+    report: str = ""
+    logs: str = ""
+    junit: str = ""
+    weights: str = ""
+
+
+class _Losses:
+    """Collects what could not be written. The verdict of a run stands whatever is lost on the way."""
+
+    def __init__(self) -> None:
+        self.notices: list[Notice] = []
+
+    @contextlib.contextmanager
+    def around(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.notices.append(Notice(f"{what} could not be written: {error.strerror or error}", error.filename or ""))
+
+
+def write_plan(directory: RunDirectory, plan: Plan, census: Census) -> None:
+    """Leave the plan and the census before the run, as ``queue/queue.tsv`` and ``queue/items.tsv``."""
+    directory.write("queue/queue.tsv", tables.format_queue(plan.entries))
+    directory.write("queue/items.tsv", tables.format_items(census))
+
+
+def finish(
+    directory: RunDirectory,
+    place: WeightPlace,
+    *,
+    rerun: Callable[[Key], str],
+    env: Mapping[str, str],
+) -> Finished:
+    """Fold the journal and write everything that a run leaves: phases 5 to 7 of the queue."""
+    records, notices = directory.records()
+    state = journal.fold(records)
+    losses = _Losses()
+    losses.notices.extend(notices)
+    verdicts = verdict.verdicts([suite.label for suite in state.suites], state.outcomes)
+    with losses.around("the verdicts"):
+        _write_verdicts(directory, state, verdicts)
+    with losses.around("queue/timings.tsv"):
+        directory.write("queue/timings.tsv", _timings(state))
+    table, learned = update_weights(
+        place,
+        state.scope,
+        lambda known: weights.prune(
+            weights.learn(known, weights.measured(state.outcomes)), state.census, state.labels
+        ),
+    )
+    losses.notices.extend(learned)
+    view = _view(directory, state, verdicts, rerun)
+    finished = Finished(view, losses.notices, logs=directory.shown(directory.path))
+    if table.entries:
+        finished.weights = directory.shown(place.write)
+    with losses.around("report/junit.xml"):
+        _write_junit(directory, state, view)
+        finished.junit = directory.shown(directory.path / "report" / "junit.xml")
+    text = markdown.schedule(view)
+    with losses.around("report/schedule.md"):
+        finished.report = directory.shown(directory.write("report/schedule.md", text))
+    summary = env.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with losses.around("the job summary"):
+            _append_summary(Path(summary), text, finished.report)
+    return finished
+
+
+def _write_verdicts(directory: RunDirectory, state: RunState, verdicts: tuple[Verdict, ...]) -> None:
+    log_names = {suite.label: suite.log_name for suite in state.suites}
+    for one in verdicts:
+        lines = [_index_line(outcome) for outcome in one.outcomes]
+        directory.write(f"suites/{log_names[one.suite]}", "".join(lines))
+        directory.write(f"suites/{log_names[one.suite]}.rc", f"{one.exit_code}\n")
+
+
+def _index_line(outcome: Outcome) -> str:
+    parts = [
+        f"rc={verdict.exit_code(outcome)}",
+        f"{outcome.seconds:.1f}s",
+        ",".join(outcome.devices) or "-",
+        outcome.status.value.replace(" ", "-"),
+        outcome.key.tag or "whole",
+        f"items/{item_stem(outcome.key)}.log" if outcome.start is not None else "-",
+    ]
+    return "\t".join(parts) + "\n"
+
+
+def _timings(state: RunState) -> str:
+    ran = [outcome for outcome in state.outcomes if outcome.start is not None]
+    ran.sort(key=lambda outcome: outcome.stop or 0.0)
+    return "".join(tables.format_timing(tables.timing(outcome, state.device_ids)) for outcome in ran)
+
+
+def _view(
+    directory: RunDirectory, state: RunState, verdicts: tuple[Verdict, ...], rerun: Callable[[Key], str]
+) -> RunView:
+    bad = [outcome for outcome in state.outcomes if outcome.status.failed]
+    lanes = timeline.build(state.outcomes, state.devices)
+    return RunView(
+        outcomes=state.outcomes,
+        verdicts=verdicts,
+        devices=state.devices,
+        timeline=lanes,
+        scope=state.scope,
+        wall=lanes.wall,
+        bound=lanes.bound,
+        predicted=state.predicted,
+        notices=state.notices,
+        log_of={str(o.key): directory.shown(_log(directory, o)) for o in state.outcomes if _has_log(o)},
+        tail_of={str(o.key): directory.tail(o.key, _TAIL) for o in bad if _has_log(o)},
+        rerun_of={str(o.key): rerun(o.key) for o in bad},
+        started=state.started,
+        interrupted=state.interrupted,
+    )
+
+
+def _has_log(outcome: Outcome) -> bool:
+    return outcome.start is not None or outcome.status is Status.SETUP_FAILED
+
+
+def _log(directory: RunDirectory, outcome: Outcome) -> Path:
+    if outcome.status is Status.SETUP_FAILED:
+        return directory.setup_log(outcome.key.suite)
+    return directory.item_log(outcome.key)
+
+
+def _write_junit(directory: RunDirectory, state: RunState, view: RunView) -> None:
+    """Write the tests inside the items: of all suites in one file, and of each suite in one of its own."""
+    items = [_item_xml(directory, view, outcome) for outcome in state.outcomes]
+    with directory.writing("report/junit.xml") as stream:
+        junit_write.write(stream, items, started=state.started)
+    taken = {name for suite in state.suites for name in (suite.log_name, f"{suite.log_name}.rc")}
+    for one in view.verdicts:
+        if f"{one.suite}.xml" not in taken:
+            mine = [item for item in items if item.outcome.key.suite == one.suite]
+            with directory.writing(f"suites/{one.suite}.xml") as stream:
+                junit_write.write(stream, mine, started=state.started)
+
+
+def _item_xml(directory: RunDirectory, view: RunView, outcome: Outcome) -> junit_write.ItemXml:
+    return junit_write.ItemXml(
+        outcome,
+        sources=directory.junit_files(outcome.key) if outcome.start is not None else (),
+        tail=partial(directory.tail, outcome.key, _TAIL),
+        log=view.log_of.get(str(outcome.key), ""),
+    )
+
+
+def _append_summary(path: Path, text: str, report: str) -> None:
+    held = path.stat().st_size if path.exists() else 0
+    room = SUMMARY_LIMIT - _SUMMARY_MARGIN - held
+    cut = markdown.summary(text, room, report)
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(cut)

@@ -1,0 +1,30 @@
+"""What every test may count on: an environment without anything of the caller's, and small Hypothesis profiles."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["pytester"]
+
+# What a shell on a GPU machine, a CI service or an outer queue may have set, and what would then steer the
+# code under test. Cleaned once, for the process and all that it starts; a test sets what it needs itself.
+_FOREIGN = re.compile(
+    r"TE_CI_.*|TEST_.*|JUNITXML_.*|SGPU_(?!WHEEL$).*|PYTEST_SGPU_.*"
+    r"|PYTEST_(ADDOPTS|PLUGINS|TIMEOUT|DISABLE_PLUGIN_AUTOLOAD|THEME|THEME_MODE|DEBUG)|PYTEST_XDIST_.*"
+    r"|(HIP|ROCR|CUDA|GPU|ZE)_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK"
+    r"|GITHUB_.*|RUNNER_.*|ACTIONS_.*|GITLAB_CI|BUILD_NUMBER|CI|PY_COLORS|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?"
+    r"|COLUMNS|LINES|TTY_COMPATIBLE|TTY_INTERACTIVE|MASTER_(ADDR|PORT)|(LOCAL_)?(RANK|WORLD_SIZE)|SLURM_.*"
+)
+
+for _name in [name for name in os.environ if _FOREIGN.fullmatch(name)]:
+    del os.environ[_name]
+
+# Time is no criterion on a shared machine. HYPOTHESIS_PROFILE=full looks harder.
+settings.register_profile(
+    "quick", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("full", settings.get_profile("quick"), max_examples=400)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
