@@ -67,10 +67,8 @@ def main() -> None:
         for count in (1, 2, 4):
             wall, ended = _drain(gateways, workers[:count], options.items, log)
             late = statistics.median(event.at - event.ending.stop for event in ended)
-            print(
-                f"{count} worker{'s' if count > 1 else ' '}, no-op items             {_ms(wall / options.items)} per item",
-                end="",
-            )
+            name = f"{count} worker{'s' * (count > 1)}, no-op items"
+            print(f"{name:34} {_ms(wall / options.items)} per item", end="")
             print(f"   (end of the process to its event: median {late * 1000:.2f} ms)")
         _peers(options.items)
         script = f"yes 'some line of output' | head -c {options.log_mib << 20}"

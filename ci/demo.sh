@@ -9,7 +9,6 @@
 set -eu
 cd -- "$(dirname -- "$0")/.."
 root=$(pwd)
-venv=$root/.venv-demo
 
 stop() {
     printf 'demo: %s\n' "$@" >&2
@@ -28,7 +27,9 @@ for candidate in ${PYTHON:+"$PYTHON"} python3 python3.13 python3.12 python3.11 p
 done
 [ -n "$python" ] || stop "no Python 3.10 or newer on PATH; name one: PYTHON=/path/to/python3 ./ci/demo.sh"
 
-# The stamp says for which interpreter, place and requirements the environment was made.
+# One environment per Python version, so that two demos with different ones do not take each other's away.
+# The stamp says for which interpreter, place and requirements it was made.
+venv=$root/.venv-demo/$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 stamp=$("$python" - "$venv" <<'END'
 import hashlib, pathlib, sys
 text = repr((sys.version, sys.argv[1])).encode() + pathlib.Path("pyproject.toml").read_bytes()

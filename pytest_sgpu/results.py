@@ -77,7 +77,7 @@ def finish(
             weights.learn(known, weights.measured(state.outcomes)), state.census, state.labels
         ),
     )
-    losses.notices.extend(learned)
+    losses.notices.extend(notice for notice in learned if notice not in state.notices)
     view = _view(directory, state, verdicts, rerun)
     finished = Finished(view, losses.notices, logs=directory.shown(directory.path))
     if table.entries:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester"]
@@ -19,8 +20,13 @@ _FOREIGN = re.compile(
     r"|COLUMNS|LINES|TTY_COMPATIBLE|TTY_INTERACTIVE|MASTER_(ADDR|PORT)|(LOCAL_)?(RANK|WORLD_SIZE)|SLURM_.*"
 )
 
-for _name in [name for name in os.environ if _FOREIGN.fullmatch(name)]:
-    del os.environ[_name]
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Clean the environment, unless this is no run of the tests: the queue of this repository loads this file too."""
+    if not config.getoption("sgpu_conf", None):
+        for name in [name for name in os.environ if _FOREIGN.fullmatch(name)]:
+            del os.environ[name]
+
 
 # Time is no criterion on a shared machine. HYPOTHESIS_PROFILE=full looks harder.
 settings.register_profile(

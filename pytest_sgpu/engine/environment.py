@@ -22,7 +22,8 @@ ITEM_ADDOPTS = "SGPU_ITEM_ADDOPTS"
 
 # Set by the scheduler, or said to the pytest that runs the queue and to no other.
 _NOT_INHERITED = re.compile(
-    r"TE_CI_.*|TEST_FILTER|JUNITXML_(PREFIX|SUFFIX)"
+    r"TE_CI_(LIST_ITEMS|SKIP_CHECK_SUPPORTED|SETUP_ONLY|SKIP_SETUP|TAG|JUNITXML|GPUS)"
+    r"|TEST_FILTER|JUNITXML_(PREFIX|SUFFIX)"
     r"|PYTEST_(ADDOPTS|CURRENT_TEST|VERSION|XDIST_.*)|SGPU_ITEM_ADDOPTS"
 )
 _OURS = re.compile(r"sgpu|pytest_sgpu.*")

@@ -60,7 +60,7 @@ def _pack(env: Mapping[str, str]) -> bytes:
 
 
 class _Model(ThreadExecModel):
-    """execnet's way to start processes, with two changes: a session of its own, and where errors go."""
+    """execnet's way to start things, changed: processes in sessions of their own, threads that can be seen."""
 
     def __init__(self, stderr: int) -> None:
         self._popen = partial(subprocess.Popen, stderr=stderr, start_new_session=True)
@@ -68,6 +68,9 @@ class _Model(ThreadExecModel):
     @property
     def subprocess(self) -> types.SimpleNamespace:
         return types.SimpleNamespace(PIPE=subprocess.PIPE, Popen=self._popen)
+
+    def start(self, func: Callable[..., object], args: tuple[object, ...] = ()) -> None:
+        threading.Thread(target=func, args=args, name="sgpu-gateway", daemon=True).start()
 
 
 class _Gate:
@@ -223,7 +226,7 @@ class _Gate:
 
         When this is over the device is free, so that ``WorkerGone`` may lead to the next item there.
         """
-        guardian = [sys.executable, "-I", "-S", "-c", self._setup["guardian"], self._setup["cookie"]]
+        guardian = [sys.executable, "-I", "-S", "-c", self._setup["guardian"], "sgpu-guardian", self._setup["cookie"]]
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             null = subprocess.DEVNULL
             subprocess.run(

@@ -1,6 +1,6 @@
 """sgpu guardian: waits until its worker is gone, then kills what the worker's item left running.
 
-Stands alone: each worker starts it from its source text, with the cookie of the worker as the only
+Stands alone: each worker starts it from its source text, with the cookie of the worker as the last
 argument and the read end of a pipe as standard input. The kernel closes the write end however the
 worker dies, also by SIGKILL, so end of file is the one message that cannot be lost.
 
@@ -92,7 +92,7 @@ def main() -> None:
         if not chunk:
             break
         heard = (heard + chunk)[-64:]
-    clean(os.fsencode(sys.argv[1]), int(heard.split(b"\n")[-2]))
+    clean(os.fsencode(sys.argv[-1]), int(heard.split(b"\n")[-2]))
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ PATIENCE = 0.05  # seconds in which leftovers may still end by themselves
 STRIKE_PAUSE = 0.01  # seconds between two rounds of SIGKILL
 SWEEP_LIMIT = 5.0  # seconds after which a process that SIGKILL does not end is given up
 MAX_GUARDIANS = 10  # a guardian that always dies is not started for ever
+GUARDIAN = "import os; exec(os.environ['SGPU_GUARDIAN'])"  # a source text as argument would fill every ``ps``
 CHUNK = 1 << 20
 BLANKS = 256  # bytes of white space allowed behind the line that proves a run
 
@@ -496,7 +497,8 @@ class Worker:
         self.guardians += 1
         reading, self.lifeline = os.pipe2(os.O_CLOEXEC)
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", self.guardian_source, os.fsdecode(self.cookie)],
+            [sys.executable, "-I", "-S", "-c", GUARDIAN, "sgpu-guardian", os.fsdecode(self.cookie)],
+            env={**os.environ, "SGPU_GUARDIAN": self.guardian_source},
             stdin=reading,
             stdout=self.null,
             stderr=self.null,

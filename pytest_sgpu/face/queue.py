@@ -207,11 +207,14 @@ class Queue:
 
 
 def _end(session: pytest.Session, interrupted: str) -> None:
-    """End the loop as pytest's own does: by its exceptions, which settle the exit code."""
+    """End the loop as pytest's own does: by its exceptions, which settle the exit code.
+
+    The words are those that stopped the run; pytest's own count the stopped items as failures by now.
+    """
     if session.shouldfail:
-        raise session.Failed(session.shouldfail)
+        raise session.Failed(interrupted or session.shouldfail)
     if session.shouldstop:
-        raise session.Interrupted(session.shouldstop)
+        raise session.Interrupted(interrupted or session.shouldstop)
     if interrupted:
         raise session.Interrupted(interrupted)
 

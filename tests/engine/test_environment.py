@@ -20,7 +20,7 @@ DIRTY = {
     "TE_CI_SETUP_ONLY": "1",
     "TE_CI_SKIP_SETUP": "1",
     "TE_CI_SKIP_CHECK_SUPPORTED": "1",
-    "TE_CI_ANYTHING": "1",
+    "TE_CI_GPUS": "1",
     "JUNITXML_PREFIX": "/x/",
     "JUNITXML_SUFFIX": ".y",
     "PYTEST_ADDOPTS": "-p sgpu --sgpu-conf=suite.conf",
@@ -122,3 +122,9 @@ def test_the_filter_selects_the_tag_and_no_other(tag, other):
             ["sh", "-c", script, "sh", name], env={"TEST_FILTER": text}, capture_output=True, text=True, check=True
         )
         assert done.stdout.strip() == ("yes" if name == tag else "no")
+
+
+def test_what_a_suite_reads_beside_the_protocol_reaches_it():
+    env = run_item({"PATH": "/bin", "TE_CI_PYTHON": "/venv/bin/python", "TE_CI_OF_A_SUITE": "1"}, opaque=False)
+    assert env["TE_CI_PYTHON"] == "/venv/bin/python"
+    assert env["TE_CI_OF_A_SUITE"] == "1"

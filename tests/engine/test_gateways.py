@@ -221,7 +221,7 @@ def _guardians_of(worker):
     found = []
     for pid in Path(f"/proc/{worker}/task/{worker}/children").read_text().split():
         with contextlib.suppress(OSError):
-            if b"sgpu guardian" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"sgpu-guardian" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.append(int(pid))
     return found
 
@@ -259,7 +259,11 @@ def test_a_guardian_holds_nothing_of_its_worker(make_fleet):
     worker = fleet.start()["gpu0"]
     fleet.run("true")
     guardian = _guardians_of(worker)[0]
-    links = {file.name: str(file.readlink()) for file in Path(f"/proc/{guardian}/fd").iterdir()}
+    links: dict[str, str] = {}
+    until = time.monotonic() + 5  # while it starts, it reads modules
+    while set(links) != {"0", "1", "2"} and time.monotonic() < until:
+        with contextlib.suppress(OSError):
+            links = {file.name: str(file.readlink()) for file in Path(f"/proc/{guardian}/fd").iterdir()}
     assert links.pop("0").startswith("pipe:")
     assert links == {"1": "/dev/null", "2": "/dev/null"}
 

@@ -66,7 +66,7 @@ def test_made_once_then_pytest_in_its_place(demo, fake_python, tmp_path):
     first = demo("-k", "a b", PYTHON=python)
     second = demo(PYTHON=python, TEST_LEVEL="3", SGPU_GPUS="8")
     assert (first.code, second.code) == (0, 0), first.err + second.err
-    place = tmp_path / "copy of it" / ".venv-demo"
+    place = tmp_path / "copy of it" / ".venv-demo" / "{}.{}".format(*sys.version_info)
     assert f"demo: making {place} " in first.out
     assert "<--editable><.[demo]>" in first.out
     job = "<-m><pytest><-p><sgpu><--sgpu-conf=conf/ci_sgpu_queue.conf>"
