@@ -93,7 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _refuse_lonely_options(config: pytest.Config) -> None:
-    """An option of ours without a conf file is a slip, and a run that silently does something else."""
+    """Refuse an option of ours without a conf file: that is a slip, and a run of something else."""
     names = ["--sgpu-plan", *(name for name, *_ in _STRINGS)]
     given = [name for name in names if config.getoption(name.lstrip("-").replace("-", "_"))]
     if given:
@@ -101,7 +101,7 @@ def _refuse_lonely_options(config: pytest.Config) -> None:
 
 
 def _refuse_foreign_loops(config: pytest.Config) -> None:
-    """The queue has its own loop over its own workers; two loops cannot share a run."""
+    """Refuse what brings a loop of its own: the queue has one over its own workers, and two cannot share a run."""
     options: Any = config.option
     distributed = getattr(options, "numprocesses", None) or getattr(options, "tx", None)
     if distributed or getattr(options, "dist", "no") not in ("no", None):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_sgpu.core import conf, items, plan
-from pytest_sgpu.core.text import one_line
+from pytest_sgpu.core.text import one_line, shown
 from pytest_sgpu.core.verdict import Policy
 from pytest_sgpu.engine import devices, scripts
-from pytest_sgpu.engine.store import RunDirectory, WeightPlace, read_weights, weight_place
+from pytest_sgpu.engine.store import RunDirectory
+from pytest_sgpu.engine.weight_file import WeightPlace, read_weights, weight_place
 from pytest_sgpu.errors import ConfError, OptionError
 from pytest_sgpu.model import Census, Device, Item, Key, Mode, Notice, Plan, Scope, Suite, WeightTable
 
@@ -29,7 +30,7 @@ class Options:
     env: Mapping[str, str]
     gpus: str | None = None
     suites: tuple[str, ...] | None = None
-    policy: Policy = Policy()
+    policy: Policy = field(default_factory=Policy)
     writes: bool = True
     conf_names: tuple[str, ...] = ()
 
@@ -75,9 +76,7 @@ def prepare(options: Options) -> Prepared:
     pool = devices.pool(options.env, options.gpus)
     if options.writes:
         RunDirectory(options.log_dir).check()
-    listings = scripts.list_all(
-        [suite for suite in suites if suite.mode is Mode.LIST], options.root, options.env
-    )
+    listings = scripts.list_all([suite for suite in suites if suite.mode is Mode.LIST], options.root, options.env)
     found, census, listing_notices = items.build(suites, listings)
     scope = Scope(pool.arch, level)
     place, place_notices = weight_place(options.weights, scope)
@@ -93,8 +92,20 @@ def prepare(options: Options) -> Prepared:
         scope=scope,
         table=table,
         place=place,
-        notices=(*pool.notices, *listing_notices, *place_notices, *table_notices),
+        notices=(*pool.notices, *listing_notices, *place_notices, *table_notices, *_idle_globs(options, census)),
     )
+
+
+def _idle_globs(options: Options, census: Census) -> list[Notice]:
+    """Say which globs of ``sgpu_allow_empty`` excuse nothing; a slip there turns into a red run much later."""
+    if options.suites is not None:
+        return []  # it may be about a suite that is left out
+    keys = census.runnable | census.known
+    return [
+        Notice(f"matches no key: {shown(glob)}; it goes by the whole key, as in suite/tag", "sgpu_allow_empty")
+        for glob in options.policy.allow_empty
+        if not any(Policy((glob,)).excuses(key) for key in keys)
+    ]
 
 
 def make_plan(prepared: Prepared, chosen: Sequence[Item], *, keep_order: bool) -> Plan:
@@ -111,12 +122,16 @@ def _texts(options: Options) -> list[tuple[str, str]]:
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise ConfError(f"{name}: the conf file cannot be read: {error.strerror}", "check --sgpu-conf=FILE") from None
+            raise ConfError(
+                f"{name}: the conf file cannot be read: {error.strerror}", "check --sgpu-conf=FILE"
+            ) from None
         try:
             texts.append((name, data.decode("utf-8-sig")))
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            raise ConfError(f"{name}:{line}: not UTF-8 text (byte 0x{data[error.start]:02x})", "save it as UTF-8") from None
+            raise ConfError(
+                f"{name}:{line}: not UTF-8 text (byte 0x{data[error.start]:02x})", "save it as UTF-8"
+            ) from None
     return texts
 
 

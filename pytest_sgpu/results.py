@@ -11,7 +11,8 @@ from pathlib import Path
 from pytest_sgpu.core import journal, tables, timeline, verdict, weights
 from pytest_sgpu.core.journal import RunState
 from pytest_sgpu.core.names import item_stem
-from pytest_sgpu.engine.store import RunDirectory, WeightPlace, update_weights
+from pytest_sgpu.engine.store import RunDirectory
+from pytest_sgpu.engine.weight_file import WeightPlace, update_weights
 from pytest_sgpu.model import Census, Key, Notice, Outcome, Plan, Status, Verdict
 from pytest_sgpu.report import junit_write, markdown
 from pytest_sgpu.report.view import RunView
@@ -73,9 +74,7 @@ def finish(
     table, learned = update_weights(
         place,
         state.scope,
-        lambda known: weights.prune(
-            weights.learn(known, weights.measured(state.outcomes)), state.census, state.labels
-        ),
+        lambda known: weights.prune(weights.learn(known, weights.measured(state.outcomes)), state.census, state.labels),
     )
     losses.notices.extend(notice for notice in learned if notice not in state.notices)
     view = _view(directory, state, verdicts, rerun)
@@ -97,6 +96,11 @@ def finish(
 
 def _write_verdicts(directory: RunDirectory, state: RunState, verdicts: tuple[Verdict, ...]) -> None:
     log_names = {suite.label: suite.log_name for suite in state.suites}
+    with_items = {key.suite for key in state.census.runnable}
+    for label, log_name in log_names.items():
+        if label not in with_items:  # nothing to run here, which a notice has said; readers expect the two files
+            directory.write(f"suites/{log_name}", "")
+            directory.write(f"suites/{log_name}.rc", "0\n")
     for one in verdicts:
         lines = [_index_line(outcome) for outcome in one.outcomes]
         directory.write(f"suites/{log_names[one.suite]}", "".join(lines))

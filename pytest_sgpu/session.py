@@ -39,7 +39,6 @@ from pytest_sgpu.report import junit_read
 from pytest_sgpu.results import write_plan
 from pytest_sgpu.setups import GRACE, TICK, SuiteSetups, setup_failed, setup_record
 
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -69,19 +68,19 @@ class Listener(Protocol):
     """Who is told what happens. ``finished`` may answer with a reason to stop the run, or ""."""
 
     def setup(self, suite: Suite, ending: Ending | None) -> None:
-        """Setup of a suite begins (None) or has ended."""
+        """Learn that the setup of a suite begins (None) or has ended."""
 
     def started(self, entry: PlanEntry, worker: Worker, progress: Progress) -> None:
-        """An item began."""
+        """Learn that an item began."""
 
     def finished(self, outcome: Outcome, progress: Progress) -> str:
-        """An item has its outcome."""
+        """Learn the outcome of an item."""
 
     def stopping(self, reason: str, progress: Progress) -> None:
-        """No new items from here on; running ones are being ended."""
+        """Learn that no new items start from here on, and that running ones are being ended."""
 
     def tick(self, progress: Progress) -> None:
-        """Time has passed."""
+        """Learn that time has passed."""
 
 
 class Session:

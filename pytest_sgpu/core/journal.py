@@ -89,7 +89,7 @@ def run_record(
     devices: Iterable[Device],
     suites: Iterable[Suite],
     labels: Iterable[str],
-    **more: str | int | float,
+    **more: str | float,
 ) -> Record:
     """Give the first record of a run. ``started`` is epoch seconds; ``labels`` are all suites of the conf."""
     return {

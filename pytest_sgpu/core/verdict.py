@@ -16,6 +16,13 @@ LOST_CODE = 125
 SIGNAL_BASE = 128  # a shell reports a death by signal N as 128 + N
 NOT_STARTED_CODES = {126: "not executable", 127: "command not found"}
 
+_OWN_CODES: dict[Status, int] = {
+    Status.PASSED: 0,
+    Status.TIMED_OUT: TIMED_OUT_CODE,
+    Status.LOST: LOST_CODE,
+    Status.STOPPED: SIGNAL_BASE + signal.SIGINT,
+}
+
 # A suite script passes on 128+N when something inside it died by signal N. Only signals that end a
 # process on their own are read so; 128 + another number is a plain exit code.
 _DEADLY = frozenset((2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 24, 25, 31))
@@ -74,20 +81,27 @@ def judge(
 
 def _status(key: Key, ending: Ending, facts: JUnitFacts, policy: Policy, *, opaque: bool) -> tuple[Status, str, str]:
     proof = _proof(ending, facts, opaque=opaque)
-    code = ending.exit_code
-    if ending.killed:
-        return Status.STOPPED, ending.killed, proof
-    if ending.signal is not None:
-        return Status.CRASHED, signal_text(ending.signal), proof
-    if code is None:
-        return Status.CRASHED, ending.reason or "no exit code", proof
+    violent = _violent_end(ending)
+    if violent is not None:
+        return *violent, proof
+    code = ending.exit_code or 0
     if code in NOT_STARTED_CODES:
         return Status.FAILED, ending.reason or f"{NOT_STARTED_CODES[code]} (exit code {code})", proof
+    return _nonzero(code, facts, proof) if code else _zero(key, facts, policy, proof)
+
+
+def _violent_end(ending: Ending) -> tuple[Status, str] | None:
+    """Say how an item ended that did not come to its own end, None for one that did."""
+    code = ending.exit_code
+    if ending.killed:
+        return Status.STOPPED, ending.killed
+    if ending.signal is not None:
+        return Status.CRASHED, signal_text(ending.signal)
+    if code is None:
+        return Status.CRASHED, ending.reason or "no exit code"
     if code - SIGNAL_BASE in _DEADLY:
-        return Status.CRASHED, f"{signal_text(code - SIGNAL_BASE)} inside the suite script (exit code {code})", proof
-    if code != 0:
-        return _nonzero(code, facts, proof)
-    return _zero(key, facts, policy, proof)
+        return Status.CRASHED, f"{signal_text(code - SIGNAL_BASE)} inside the suite script (exit code {code})"
+    return None
 
 
 def _proof(ending: Ending, facts: JUnitFacts, *, opaque: bool) -> str:
@@ -148,14 +162,8 @@ def signal_of(outcome: Outcome) -> int | None:
 def exit_code(outcome: Outcome) -> int:
     """Give the code with which an outcome counts in its suite's verdict: 0 for a pass and nothing else."""
     code = outcome.exit_code
-    if outcome.status is Status.PASSED:
-        return 0
-    if outcome.status is Status.TIMED_OUT:
-        return TIMED_OUT_CODE
-    if outcome.status is Status.LOST:
-        return LOST_CODE
-    if outcome.status is Status.STOPPED:
-        return SIGNAL_BASE + signal.SIGINT
+    if outcome.status in _OWN_CODES:
+        return _OWN_CODES[outcome.status]
     if outcome.status is Status.NO_TESTS:
         return code or NO_TESTS_CODE
     if outcome.status is Status.CRASHED and code is None:

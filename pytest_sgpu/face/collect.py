@@ -9,12 +9,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pytest_sgpu.core.text import one_line
-from pytest_sgpu.model import Item, Suite
+from pytest_sgpu.model import Item, Mode, Suite
 
 SEPARATOR = "::"
 
@@ -54,10 +53,6 @@ class SgpuItem(pytest.Item):
         return self.path, self.suite.line - 1, str(self.entry.key)
 
 
-def _make(kind: Any, parent: pytest.Collector | pytest.Session, name: str, path: Path, nodeid: str) -> Any:
-    return kind.from_parent(parent, name=name, path=path, nodeid=nodeid)
-
-
 def build(
     session: pytest.Session, suites: Sequence[Suite], items: Sequence[Item], paths: dict[str, Path]
 ) -> list[ConfCollector]:
@@ -70,25 +65,33 @@ def build(
     for item in items:
         by_suite[item.key.suite].append(item)
     for suite in suites:
-        path = paths[suite.conf]
         conf = confs.get(suite.conf)
         if conf is None:
-            conf = confs[suite.conf] = _make(ConfCollector, session, path.name, path, path.name)
+            path = paths[suite.conf]
+            conf = confs[suite.conf] = ConfCollector.from_parent(session, name=path.name, path=path, nodeid=path.name)
             conf.children = []
-        parent_id = conf.nodeid + SEPARATOR + suite.label
-        parent: pytest.Collector = conf
-        children: list[Any] = conf.children
-        if by_suite[suite.label] and by_suite[suite.label][0].key.tag:
-            parent = _make(SuiteCollector, conf, suite.label, path, parent_id)
-            parent.children = []  # type: ignore[attr-defined]
-            conf.children.append(parent)
-            children = parent.children  # type: ignore[attr-defined]
-        for item in by_suite[suite.label]:
-            name = item.key.tag or suite.label
-            node: SgpuItem = _make(SgpuItem, parent, name, path, parent_id + SEPARATOR + name if item.key.tag else parent_id)
-            node.entry, node.suite = item, suite
-            children.append(node)
+        conf.children += _suite_nodes(conf, suite, by_suite[suite.label])
     return list(confs.values())
+
+
+def _suite_nodes(conf: ConfCollector, suite: Suite, items: Sequence[Item]) -> list[pytest.Collector | pytest.Item]:
+    """Give the one item of an opaque suite, or the collector with the items of a list suite."""
+    nodeid = conf.nodeid + SEPARATOR + suite.label
+    if suite.mode is Mode.OPAQUE:
+        return [_item_node(conf, suite, item, suite.label, nodeid) for item in items]
+    if not items:
+        return []
+    collector: SuiteCollector = SuiteCollector.from_parent(conf, name=suite.label, path=conf.path, nodeid=nodeid)
+    collector.children = [
+        _item_node(collector, suite, item, item.key.tag, nodeid + SEPARATOR + item.key.tag) for item in items
+    ]
+    return [collector]
+
+
+def _item_node(parent: pytest.Collector, suite: Suite, item: Item, name: str, nodeid: str) -> SgpuItem:
+    node: SgpuItem = SgpuItem.from_parent(parent, name=name, path=parent.path, nodeid=nodeid)
+    node.entry, node.suite = item, suite
+    return node
 
 
 def chosen_by_arguments(items: Sequence[SgpuItem], arguments: Sequence[str]) -> list[SgpuItem]:

@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -63,7 +62,7 @@ class Queue:
         return True
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Apply arguments and TEST_FILTER, and put the items in the order of the plan.
 
         Runs before every other plugin, so that -k, --lf and the like select from what is left, and --ff
@@ -142,7 +141,9 @@ class Queue:
         else:
             self.terminal.lines(plan_text.text(plan, predicted, self.terminal.width))
 
-    def _run(self, session: pytest.Session, chosen: Sequence[collect.SgpuItem], predicted: float, *, reorder: bool) -> None:
+    def _run(
+        self, session: pytest.Session, chosen: Sequence[collect.SgpuItem], predicted: float, *, reorder: bool
+    ) -> None:
         from pytest_sgpu import results
         from pytest_sgpu.face.listener import Listener
         from pytest_sgpu.session import Session
@@ -175,12 +176,12 @@ class Queue:
         _end(session, run.interrupted)
 
     def _rerun(self, nodeid: str) -> str:
-        return rerun_command(self.config, self.options, nodeid)
+        return rerun_command(self.options, nodeid)
 
     # -- reports ----------------------------------------------------------------------------------
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str] | None:
+    def pytest_report_teststatus(self, report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
         """Count our reports, but leave the progress lines to our own screen: no letter, no word.
 
         After the run, pytest's own words are right: they head the lines of the short summary.
@@ -198,7 +199,7 @@ class Queue:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """A plan writes nothing: not even pytest's own record of what it collected."""
+        """Keep pytest from writing its own record of what a plan collected: a plan writes nothing."""
         if self.shows:
             self.config.option.collectonly = True
             stepwise = self.config.pluginmanager.get_plugin("stepwiseplugin")
@@ -272,9 +273,13 @@ def options(config: pytest.Config) -> Options:
     )
 
 
-def rerun_command(config: pytest.Config, chosen: Options, nodeid: str) -> str:
+def rerun_command(chosen: Options, nodeid: str) -> str:
     """Give the command that runs exactly one item again, with a run directory of its own."""
-    words = [f"{name}={shlex.quote(chosen.env[name])}" for name in ("TEST_LEVEL", "TEST_SGPU", "TEST_MGPU") if name in chosen.env]
+    words = [
+        f"{name}={shlex.quote(chosen.env[name])}"
+        for name in ("TEST_LEVEL", "TEST_SGPU", "TEST_MGPU")
+        if name in chosen.env
+    ]
     words += ["pytest", "-p", "sgpu"]
     words += [shlex.quote(f"--sgpu-conf={name}") for name in chosen.conf_names]
     if chosen.gpus:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import pytest
 
@@ -38,6 +38,13 @@ class Crash:
     message: str
 
 
+class Writer(Protocol):
+    """What a report writes itself to: pytest's terminal writer."""
+
+    def line(self, s: str = "", **markup: bool) -> None:
+        """Write one line."""
+
+
 class Failure:
     """What is shown of a failed item: the block, and one line for the short summary."""
 
@@ -45,7 +52,7 @@ class Failure:
         self.block = block
         self.reprcrash = crash
 
-    def toterminal(self, writer: Any) -> None:
+    def toterminal(self, writer: Writer) -> None:
         """Write the block; the reason stands out."""
         for number, line in enumerate(self.block):
             writer.line(line, red=number == 0, bold=number == 0)

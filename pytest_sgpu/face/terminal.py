@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_sgpu.core import text
-from pytest_sgpu.model import Ending, Outcome, PlanEntry, Suite, Worker
+from pytest_sgpu.model import Ending, Notice, Outcome, PlanEntry, Suite, Worker
 from pytest_sgpu.report import console, screen, summary
 from pytest_sgpu.report.annotations import lines as annotation_lines
 from pytest_sgpu.report.pieces import Line
@@ -29,6 +29,8 @@ _MARKUP: Mapping[str, dict[str, bool]] = {
     "dim": {"light": True},
     "bold": {"bold": True},
 }
+
+_NOTICES_SHOWN = 10
 
 
 class Terminal:
@@ -152,7 +154,7 @@ class Terminal:
             writer.sep("=", "sgpu")
             self.lines(summary.suites_table(view.verdicts, self.width))
             self.lines(console.utilisation_lines(view.timeline, self.width))
-            self.lines(f"warning: {text.one_line(str(notice), 400)}" for notice in finished.late_notices)
+            self._notices((*view.notices, *finished.late_notices))
             self.lines(
                 console.closing_lines(
                     view.outcomes,
@@ -166,6 +168,12 @@ class Terminal:
         if os.environ.get("GITHUB_ACTIONS") == "true":
             for line in annotation_lines(view):
                 writer.line(line)
+
+    def _notices(self, notices: Sequence[Notice]) -> None:
+        """Say again what was said before the run: by now it has scrolled away."""
+        self.lines(((f"warning: {text.one_line(str(notice), 400)}", "warn"),) for notice in notices[:_NOTICES_SHOWN])
+        if len(notices) > _NOTICES_SHOWN:
+            self.lines([f"... and {text.counted(len(notices) - _NOTICES_SHOWN, 'more warning')}, in the report"])
 
 
 def _clock() -> str:

@@ -1,0 +1,124 @@
+"""The weight file: where it is, and how what was learned gets into it without a loss."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from pytest_sgpu.core import tables, weights
+from pytest_sgpu.engine.store import replace, why
+from pytest_sgpu.model import Notice, Scope, WeightTable
+
+LOCK_SECONDS = 30.0  # another run holds it for milliseconds; longer means that something is broken
+
+
+@dataclass(frozen=True, slots=True)
+class WeightPlace:
+    """Where weights are read from, and where this run writes what it learned.
+
+    The two differ when an explicit file is named after another architecture or level: seconds of one
+    must not drift into the table of the other.
+    """
+
+    read: Path
+    write: Path
+
+
+def weight_place(option: Path, scope: Scope) -> tuple[WeightPlace, tuple[Notice, ...]]:
+    """Turn ``--sgpu-weights=FILE|DIR`` into files. A path that does not exist is a file if it ends in .txt."""
+    # os.path does not raise for what may not be looked at; reading will tell.
+    if os.path.isdir(option) or (not os.path.exists(option) and option.suffix != ".txt"):  # noqa: PTH110, PTH112
+        path = option / weights.file_name(scope)
+        return WeightPlace(path, path), _others(path, scope)
+    named = weights.parse_file_name(option.name)
+    if named is None or named == scope:
+        return WeightPlace(option, option), ()
+    own = option.with_name(weights.file_name(scope))
+    notice = Notice(
+        f"this table is for {named.arch}, level {named.level}; the run is {scope.arch}, level {scope.level}: "
+        f"it orders the plan, and what is learned goes to {own.name}",
+        str(option),
+    )
+    return WeightPlace(option, own), (notice,)
+
+
+def _others(path: Path, scope: Scope) -> tuple[Notice, ...]:
+    try:
+        names = os.listdir(path.parent)  # noqa: PTH208 - names are all that is asked for
+    except OSError:
+        return ()
+    there = sorted(name for name in names if weights.parse_file_name(name))
+    if path.name in there:
+        return ()
+    if not there:
+        return ()
+    text = f"no weight table for {scope.arch}, level {scope.level}; not used: {', '.join(there)}"
+    return (Notice(text, str(path.parent)),)
+
+
+def read_weights(path: Path, scope: Scope) -> tuple[WeightTable, tuple[Notice, ...], bool]:
+    """Read a weight table. Never fails: a table that cannot be read is empty, with a notice.
+
+    The last value is True when the table is of a newer version and must not be overwritten.
+    """
+    try:
+        return _read(path, scope)
+    except OSError as error:
+        return WeightTable(scope), (Notice(f"the weight table cannot be read: {why(error)}", str(path)),), False
+
+
+def _read(path: Path, scope: Scope) -> tuple[WeightTable, tuple[Notice, ...], bool]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        data = b""
+    return tables.parse_weights(data, str(path), scope)
+
+
+def update_weights(
+    place: WeightPlace,
+    scope: Scope,
+    change: Callable[[WeightTable], WeightTable],
+    *,
+    patience: float = LOCK_SECONDS,
+) -> tuple[WeightTable, tuple[Notice, ...]]:
+    """Lock, read, change, replace: two runs that end together lose nothing. Gives the table as it is then.
+
+    A file in which nothing changes stays as it is, byte for byte, and none is made for an empty table.
+    ``patience``: seconds to wait for the lock; who died with it does not hold it any more. Never fails:
+    what cannot be written is told in a notice, and the verdict of the run stands.
+    """
+    path = Path(os.path.realpath(place.write))  # a link stays a link, and all who share the file share the lock
+    if not os.path.lexists(path) and not change(WeightTable(scope)).entries:
+        return WeightTable(scope), ()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(str(path.with_name(f".{path.name}.lock")), timeout=patience):
+            return _update(path, scope, change)
+    except Timeout:
+        late = f"the weight table stayed locked for {patience:g} s, nothing was learned"
+        return WeightTable(scope), (Notice(late, str(path)),)
+    except (OSError, NotImplementedError) as error:
+        lost = Notice(f"the weight table cannot be written, nothing was learned: {why(error)}", str(path))
+        return WeightTable(scope), (lost,)
+
+
+def _update(
+    path: Path, scope: Scope, change: Callable[[WeightTable], WeightTable]
+) -> tuple[WeightTable, tuple[Notice, ...]]:
+    """Change a table under its lock. One of a newer version is set aside when there is something to write."""
+    table, notices, newer = _read(path, scope)  # what cannot be read is not replaced either
+    changed = change(table)
+    text = tables.format_weights(changed)
+    if text == tables.format_weights(table):
+        return changed, notices
+    if newer:
+        aside = path.with_name(path.name + ".newer")
+        path.replace(aside)
+        notices = (*notices, Notice(f"set aside as {aside.name}", str(path)))
+    replace(path, text)
+    return changed, notices
