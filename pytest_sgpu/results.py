@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pytest_sgpu.core import journal, tables, timeline, verdict, weights
 from pytest_sgpu.core.journal import RunState
-from pytest_sgpu.core.names import item_stem
-from pytest_sgpu.engine.store import RunDirectory
+from pytest_sgpu.core.names import file_name, item_stem
+from pytest_sgpu.engine.store import RunDirectory, why
 from pytest_sgpu.engine.weight_file import WeightPlace, update_weights
 from pytest_sgpu.model import Census, Key, Notice, Outcome, Plan, Status, Verdict
 from pytest_sgpu.report import junit_write, markdown
@@ -45,7 +45,7 @@ class _Losses:
         try:
             yield
         except OSError as error:
-            self.notices.append(Notice(f"{what} could not be written: {error.strerror or error}", error.filename or ""))
+            self.notices.append(Notice(f"{what} could not be written: {why(error)}", str(error.filename or "")))
 
 
 def write_plan(directory: RunDirectory, plan: Plan, census: Census) -> None:
@@ -67,8 +67,7 @@ def finish(
     losses = _Losses()
     losses.notices.extend(notices)
     verdicts = verdict.verdicts([suite.label for suite in state.suites], state.outcomes)
-    with losses.around("the verdicts"):
-        _write_verdicts(directory, state, verdicts)
+    _write_verdicts(directory, state, verdicts, losses)
     with losses.around("queue/timings.tsv"):
         directory.write("queue/timings.tsv", _timings(state))
     table, learned = update_weights(
@@ -81,9 +80,7 @@ def finish(
     finished = Finished(view, losses.notices, logs=directory.shown(directory.path))
     if table.entries:
         finished.weights = directory.shown(place.write)
-    with losses.around("report/junit.xml"):
-        _write_junit(directory, state, view)
-        finished.junit = directory.shown(directory.path / "report" / "junit.xml")
+    finished.junit = _write_junit(directory, state, view, losses)
     text = markdown.schedule(view)
     with losses.around("report/schedule.md"):
         finished.report = directory.shown(directory.write("report/schedule.md", text))
@@ -94,17 +91,25 @@ def finish(
     return finished
 
 
-def _write_verdicts(directory: RunDirectory, state: RunState, verdicts: tuple[Verdict, ...]) -> None:
+def _write_verdicts(directory: RunDirectory, state: RunState, verdicts: tuple[Verdict, ...], losses: _Losses) -> None:
     log_names = {suite.label: suite.log_name for suite in state.suites}
     with_items = {key.suite for key in state.census.runnable}
     for label, log_name in log_names.items():
-        if label not in with_items:  # nothing to run here, which a notice has said; readers expect the two files
-            directory.write(f"suites/{log_name}", "")
-            directory.write(f"suites/{log_name}.rc", "0\n")
+        if (
+            state.plan.entries and label not in with_items
+        ):  # nothing to run here, which a notice has said; readers expect the two files
+            _write_verdict(directory, losses, log_name, (), 0)
     for one in verdicts:
-        lines = [_index_line(outcome) for outcome in one.outcomes]
-        directory.write(f"suites/{log_names[one.suite]}", "".join(lines))
-        directory.write(f"suites/{log_names[one.suite]}.rc", f"{one.exit_code}\n")
+        log_name = log_names.get(one.suite, f"{file_name(one.suite)}.log")  # in a damaged journal it may be missing
+        _write_verdict(directory, losses, log_name, one.outcomes, one.exit_code)
+
+
+def _write_verdict(
+    directory: RunDirectory, losses: _Losses, log_name: str, outcomes: tuple[Outcome, ...], code: int
+) -> None:
+    with losses.around(f"suites/{log_name}"):
+        directory.write(f"suites/{log_name}.rc", f"{code}\n")
+        directory.write(f"suites/{log_name}", "".join(_index_line(outcome) for outcome in outcomes))
 
 
 def _index_line(outcome: Outcome) -> str:
@@ -158,17 +163,22 @@ def _log(directory: RunDirectory, outcome: Outcome) -> Path:
     return directory.item_log(outcome.key)
 
 
-def _write_junit(directory: RunDirectory, state: RunState, view: RunView) -> None:
-    """Write the tests inside the items: of all suites in one file, and of each suite in one of its own."""
+def _write_junit(directory: RunDirectory, state: RunState, view: RunView, losses: _Losses) -> str:
+    """Write the tests inside the items: of all suites in one file, whose path it gives, and of each in its own."""
     items = [_item_xml(directory, view, outcome) for outcome in state.outcomes]
-    with directory.writing("report/junit.xml") as stream:
-        junit_write.write(stream, items, started=state.started)
+    path = ""
+    with losses.around("report/junit.xml"):
+        with directory.writing("report/junit.xml") as stream:
+            junit_write.write(stream, items, started=state.started)
+        path = directory.shown(directory.path / "report" / "junit.xml")
     taken = {name for suite in state.suites for name in (suite.log_name, f"{suite.log_name}.rc")}
-    for one in view.verdicts:
-        if f"{one.suite}.xml" not in taken:
-            mine = [item for item in items if item.outcome.key.suite == one.suite]
-            with directory.writing(f"suites/{one.suite}.xml") as stream:
-                junit_write.write(stream, mine, started=state.started)
+    for name, one in ((f"{each.suite}.xml", each) for each in view.verdicts):
+        if name in taken:
+            continue
+        mine = [item for item in items if item.outcome.key.suite == one.suite]
+        with losses.around(f"suites/{name}"), directory.writing(f"suites/{name}") as stream:
+            junit_write.write(stream, mine, started=state.started)
+    return path
 
 
 def _item_xml(directory: RunDirectory, view: RunView, outcome: Outcome) -> junit_write.ItemXml:
@@ -184,5 +194,5 @@ def _append_summary(path: Path, text: str, report: str) -> None:
     held = path.stat().st_size if path.exists() else 0
     room = SUMMARY_LIMIT - _SUMMARY_MARGIN - held
     cut = markdown.summary(text, room, report)
-    with path.open("a", encoding="utf-8") as stream:
+    with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
         stream.write(cut)

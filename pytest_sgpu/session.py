@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from types import FrameType
-from typing import Protocol
 
 from pytest_sgpu.core import journal
 from pytest_sgpu.core.dispatch import (
@@ -27,60 +23,21 @@ from pytest_sgpu.core.dispatch import (
     Started,
     Stop,
 )
+from pytest_sgpu.core.names import item_stem
 from pytest_sgpu.core.verdict import exit_code, judge
 from pytest_sgpu.engine import environment
 from pytest_sgpu.engine.gateways import Event as GatewayEvent
 from pytest_sgpu.engine.gateways import Gateways, ItemEnded, ItemRun, ItemStarted, Posted, WorkerGone, WorkerReady
-from pytest_sgpu.engine.store import RunDirectory
-from pytest_sgpu.errors import WorkerError
-from pytest_sgpu.model import Ending, JUnitFacts, Key, Mode, Outcome, Plan, PlanEntry, Status, Suite, Worker
+from pytest_sgpu.engine.signals import posted_to
+from pytest_sgpu.engine.store import RunDirectory, why
+from pytest_sgpu.listener import Listener, Progress
+from pytest_sgpu.model import Ending, JUnitFacts, Key, Mode, Notice, Outcome, Plan, Status, Suite, Worker
 from pytest_sgpu.prepare import Prepared
 from pytest_sgpu.report import junit_read
 from pytest_sgpu.results import write_plan
 from pytest_sgpu.setups import GRACE, TICK, SuiteSetups, setup_failed, setup_record
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """One item that runs now. ``since`` is seconds since the run began."""
-
-    entry: PlanEntry
-    worker: Worker
-    since: float
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far the run is; the session changes it, listeners read it."""
-
-    total: int
-    now: float = 0.0
-    done: int = 0
-    failed: int = 0
-    remaining: float = 0.0
-    unknown: int = 0
-    running: dict[str, Running] = field(default_factory=dict)
-
-
-class Listener(Protocol):
-    """Who is told what happens. ``finished`` may answer with a reason to stop the run, or ""."""
-
-    def setup(self, suite: Suite, ending: Ending | None) -> None:
-        """Learn that the setup of a suite begins (None) or has ended."""
-
-    def started(self, entry: PlanEntry, worker: Worker, progress: Progress) -> None:
-        """Learn that an item began."""
-
-    def finished(self, outcome: Outcome, progress: Progress) -> str:
-        """Learn the outcome of an item."""
-
-    def stopping(self, reason: str, progress: Progress) -> None:
-        """Learn that no new items start from here on, and that running ones are being ended."""
-
-    def tick(self, progress: Progress) -> None:
-        """Learn that time has passed."""
+__all__ = ["Listener", "Progress", "Session"]
 
 
 class Session:
@@ -95,6 +52,7 @@ class Session:
         *,
         predicted: float,
         reorder: bool,
+        gateways: Callable[..., Gateways] = Gateways,
     ) -> None:
         self.prepared = prepared
         self.plan = plan
@@ -102,15 +60,12 @@ class Session:
         self.listener = listener
         self.predicted = predicted
         self.reorder = reorder
+        self._open_gateways = gateways
         self.interrupted = ""
         self.outcomes: dict[Key, Outcome] = {}
         self._zero = time.monotonic()
         self._epoch = time.time()
-        self._progress = Progress(
-            total=len(plan.entries),
-            remaining=plan.total,
-            unknown=plan.unknown,
-        )
+        self._progress = Progress(total=len(plan.entries), remaining=plan.total, unknown=plan.unknown)
         self._opaque = {suite.label: suite.mode is Mode.OPAQUE for suite in prepared.suites}
         self._entries = {str(entry.item.key): entry for entry in plan.entries}
         self._attempts: dict[str, int] = {}
@@ -134,15 +89,15 @@ class Session:
         self._write_head()
         workers = [Worker(device.name, (device,)) for device in self.prepared.devices]
         env = environment.base(self.prepared.options.env)
-        gates = Gateways(workers, env=env, cwd=str(self.prepared.options.root), clock=self.clock)
+        gates = self._open_gateways(workers, env=env, cwd=str(self.prepared.options.root), clock=self.clock)
         self._gates = gates
-        try:
-            with _signals_posted_to(gates):
+        with posted_to(gates.post):  # to the end of close: an impatient signal must not cut it short
+            try:
                 gates.start()
                 refused = self._set_up(gates, workers)
                 self._loop(gates, refused)
-        finally:
-            gates.close(0.0)
+            finally:
+                gates.close(0.0)
         self._append({"event": "end", "at": self.clock()})
 
     def _write_head(self) -> None:
@@ -159,10 +114,20 @@ class Session:
         self._append(journal.plan_record(self.plan, self.predicted, prepared.census))
         for notice in prepared.notices:
             self._append(journal.notice_record(notice))
-        write_plan(self.directory, self.plan, prepared.census)
+        with self._telling("the plan"):
+            write_plan(self.directory, self.plan, prepared.census)
 
     def _append(self, record: journal.Record) -> None:
         self.directory.append(record)
+
+    @contextlib.contextmanager
+    def _telling(self, what: str) -> Iterator[None]:
+        """Go on without a file that cannot be written: the journal holds what was in it."""
+        try:
+            yield
+        except OSError as error:
+            notice = Notice(f"{what} could not be written: {why(error)}", str(error.filename or ""))
+            self._append(journal.notice_record(notice))
 
     # -- phase 3: setup ---------------------------------------------------------------------------
 
@@ -189,7 +154,7 @@ class Session:
             return ItemRun(
                 id=f"setup {suite.label}",
                 argv=self.prepared.argv[suite.label],
-                env=environment.setup(self.prepared.options.env, worker.devices[0]),
+                env=environment.setup_overlay(worker.devices[0]),
                 log=str(self.directory.setup_log(suite.label)),
             )
 
@@ -208,7 +173,9 @@ class Session:
                 outcome = Outcome(entry.item.key, Status.NOT_RUN, reason=self.interrupted, estimate=entry.estimate)
             else:
                 outcome = setup_failed(entry, ending)
-            self._record(outcome)
+            reason = self._record(outcome)
+            if reason and not self.interrupted:
+                self._stop(reason)
 
     # -- phase 4: run -----------------------------------------------------------------------------
 
@@ -273,7 +240,7 @@ class Session:
         elif isinstance(command, Kill):
             self._gates.kill(command.worker, command.reason, GRACE)
         elif isinstance(command, Respawn):
-            self._respawn(command.worker)
+            self._gates.respawn(command.worker)
         elif isinstance(command, Retire):
             self._gates.retire(command.worker)
         elif isinstance(command, Record):
@@ -288,9 +255,7 @@ class Session:
         self._attempts[text] = command.attempt
         prefix, _ = self.directory.junit_place(key)
         opaque = self._opaque[key.suite]
-        env = environment.item(
-            self.prepared.options.env, key, worker.devices[0], junit_prefix=prefix, junit_suffix=".xml", opaque=opaque
-        )
+        env = environment.item_overlay(key, worker.devices[0], junit_prefix=prefix, junit_suffix=".xml", opaque=opaque)
         at = self.clock()
         self._append({"event": "assign", "at": at, "key": text, "worker": worker.id, "attempt": command.attempt})
         self._gates.run(
@@ -304,38 +269,23 @@ class Session:
                 partial_glob=f"{glob.escape(prefix + key.tag)}*.partial",
             ),
         )
-        self._progress.running[worker.id] = Running(entry, worker, at)
+        self._progress.began(entry, worker, at)
         self.listener.started(entry, worker, self._progress)
-
-    def _respawn(self, worker: Worker) -> None:
-        try:
-            self._gates.respawn(worker)
-        except WorkerError as error:
-            self._handle(Lost(worker, error.message, self.clock()))
 
     def _record(self, outcome: Outcome) -> str:
         """Write an outcome down, then tell it. Gives the listener's reason to stop, or ""."""
         self._append(journal.outcome_record(outcome))
         self._write_code(outcome)
-        progress, entry = self._progress, self._entries[str(outcome.key)]
         self.outcomes[outcome.key] = outcome
-        progress.done += 1
-        progress.failed += outcome.status.failed
-        if entry.estimate.known:
-            progress.remaining -= entry.estimate.seconds or 0.0
-        else:
-            progress.unknown -= 1
-        progress.now = self.clock()
-        if outcome.worker:
-            progress.running.pop(outcome.worker, None)
-        return self.listener.finished(outcome, progress)
+        self._progress.ended(outcome, self.clock())
+        return self.listener.finished(outcome, self._progress)
 
     def _write_code(self, outcome: Outcome) -> None:
         """Leave ``<log>.rc`` as soon as an item has ended, as published consumers of the run directory expect."""
         if outcome.start is None:
             return
-        log = self.directory.item_log(outcome.key)
-        log.with_name(log.name + ".rc").write_text(f"{exit_code(outcome)}\n", encoding="ascii")
+        with self._telling("the exit code of an item"):
+            self.directory.write(f"items/{item_stem(outcome.key)}.log.rc", f"{exit_code(outcome)}\n")
 
     # -- endings ----------------------------------------------------------------------------------
 
@@ -354,18 +304,3 @@ class Session:
         else:
             for running in list(self._progress.running.values()):
                 self._gates.kill(running.worker, self.interrupted, 0.0)
-
-
-@contextlib.contextmanager
-def _signals_posted_to(gates: Gateways) -> Iterator[None]:
-    """Turn signals into events, so that nothing is torn in the middle and everything finished is kept."""
-
-    def post(number: int, _frame: FrameType | None) -> None:
-        gates.post(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, post) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

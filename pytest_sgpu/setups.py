@@ -27,6 +27,7 @@ class SuiteSetups:
         self._alive = list(workers)
         self._clock = clock
         self._tick = tick
+        self._signals = 0
         self.deferred: list[Event] = []
 
     def run(self, label: str, item: Callable[[Worker], ItemRun], interrupt: Callable[[str], None]) -> Ending:
@@ -34,7 +35,7 @@ class SuiteSetups:
 
         ``interrupt`` is told the name of a signal; the setup then gets its grace, and with a second signal none.
         """
-        while self._alive:
+        while self._alive and not self._signals:
             worker = self._alive[0]
             run = item(worker)
             self._gates.run(worker, run)
@@ -42,26 +43,31 @@ class SuiteSetups:
             if ending is not None:
                 return ending
         now = self._clock()
-        return Ending(None, None, now, now, reason=f"no worker was left to set up {label}")
+        why = "the run was stopped" if self._signals else f"no worker was left to set up {label}"
+        return Ending(None, None, now, now, reason=why)
 
     def _wait(self, worker: Worker, run_id: str, interrupt: Callable[[str], None]) -> Ending | None:
-        signals = 0
         while True:
             event = self._gates.next_event(TICK)
             if isinstance(event, ItemEnded) and event.run_id == run_id:
                 return event.ending
             if isinstance(event, Posted):
                 interrupt(str(event.what))
-                self._gates.kill(worker, f"stopped by {event.what}", 0.0 if signals else GRACE)
-                signals += 1
+                self._gates.kill(worker, f"stopped by {event.what}", 0.0 if self._signals else GRACE)
+                self._signals += 1
             elif isinstance(event, WorkerReady):
                 self.deferred.append(event)
             elif isinstance(event, WorkerGone):
-                self.deferred.append(event)
-                self._alive.remove(event.worker)
+                self._drop(event)
                 if event.worker == worker:
                     return None
             self._tick()
+
+    def _drop(self, event: WorkerGone) -> None:
+        """Forget a worker that is gone, and that it was ready: else the run would hand it an item first."""
+        self.deferred = [one for one in self.deferred if not isinstance(one, WorkerReady) or one.worker != event.worker]
+        self.deferred.append(event)
+        self._alive.remove(event.worker)
 
 
 def setup_record(suite: Suite, ending: Ending) -> Record:

@@ -1,7 +1,8 @@
 """The one source of truth of a run: event records, their lines, and the fold to the state of the run.
 
 Format (version 1, docs/reference/formats.md): one JSON object per line, with ``event`` saying which
-kind. Readers skip kinds and fields that they do not know, and tolerate a torn last line.
+kind. Readers skip kinds and fields that they do not know, tolerate a torn last line, and leave out
+with a notice whatever else is damaged.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_sgpu.core.cells import capped
+from pytest_sgpu.core.fields import DamageError, Fields
 from pytest_sgpu.model import (
     UNKNOWN,
     Census,
@@ -31,7 +34,11 @@ from pytest_sgpu.model import (
 )
 
 VERSION = 1
+_NAME = "journal.jsonl"
 Record = dict[str, Any]
+
+_MODES = frozenset(mode.value for mode in Mode)
+_LEAST_CODE = -(1 << 32)  # an exit code below 0 is nothing that this program writes, but it is a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +80,13 @@ def parse(text: str) -> tuple[list[Record], tuple[Notice, ...]]:
             continue
         try:
             record = json.loads(one)
-        except ValueError:
+        except (ValueError, RecursionError):
             record = None
         if isinstance(record, dict) and isinstance(record.get("event"), str):
             records.append(record)
         elif number != len(lines):
-            notices.append(Notice("no journal record, skipped", f"journal.jsonl:{number}"))
-    return records, tuple(notices)
+            notices.append(Notice("no journal record, skipped", f"{_NAME}:{number}"))
+    return records, capped(notices, _NAME)
 
 
 def run_record(
@@ -157,92 +164,151 @@ def notice_record(notice: Notice) -> Record:
 
 
 def fold(records: Iterable[Record]) -> RunState:
-    """Give the state of the run after these records. Later records of one key replace earlier ones."""
-    first: Record = {}
-    plan: Record = {}
-    outcomes: dict[Key, Outcome] = {}
-    running: dict[Key, tuple[Key, str, float]] = {}
-    notices: list[Notice] = []
-    interrupted, wall, ended = "", 0.0, False
-    for record in records:
-        event = record["event"]
-        wall = max(wall, float(record.get("at") or record.get("stop") or 0.0))
+    """Give the state of the run after these records. Later records of one key replace earlier ones.
+
+    Never fails: a record that does not hold what its kind holds is left out, with a notice that says so.
+    Outcomes are never lost with a damaged plan: those of keys that it does not name follow in their order.
+    """
+    state = _Folding()
+    for number, record in enumerate(records, start=1):
+        state.take(record, number)
+    return state.result()
+
+
+@dataclass(slots=True)
+class _Folding:
+    """What ``fold`` has so far."""
+
+    run: dict[str, Any] = field(default_factory=dict)
+    plan: dict[str, Any] = field(default_factory=dict)
+    outcomes: dict[Key, Outcome] = field(default_factory=dict)
+    running: dict[Key, tuple[Key, str, float]] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
+    damage: list[Notice] = field(default_factory=list)
+    interrupted: str = ""
+    wall: float = 0.0
+    ended: bool = False
+
+    def take(self, record: Record, number: int) -> None:
+        """Take one record, whole or not at all."""
+        try:
+            self._take(Fields(record))
+        except DamageError as error:
+            self.damage.append(Notice(f"a damaged record is left out: {error}", f"{_NAME}, record {number}"))
+
+    def _take(self, fields: Fields) -> None:
+        event = fields.text("event")
+        at = fields.maybe_number("at") or fields.maybe_number("stop") or 0.0
         if event == "run":
-            first = record
+            self.run = _run(fields)
         elif event == "plan":
-            plan = record
+            self.plan = _plan(fields)
         elif event == "assign":
-            key = Key.parse(record["key"])
-            running[key] = (key, record.get("worker", ""), float(record["at"]))
+            key = Key.parse(fields.text("key"))
+            self.running[key] = (key, fields.text("worker", ""), at)
         elif event == "outcome":
-            outcome = _outcome(record)
-            outcomes[outcome.key] = outcome
-            running.pop(outcome.key, None)
+            outcome = _outcome(fields)
+            self.outcomes[outcome.key] = outcome
+            self.running.pop(outcome.key, None)
         elif event == "notice":
-            notices.append(Notice(record["text"], record.get("where", "")))
+            self.notices.append(Notice(fields.text("text"), fields.text("where", "")))
         elif event == "stop":
-            interrupted = interrupted or record["reason"]
+            reason = fields.text("reason")
+            self.interrupted = self.interrupted or reason
         elif event == "end":
-            ended = True
-    entries = _entries(plan)
-    known = [entry.item.key for entry in entries]
-    return RunState(
-        started=float(first.get("started", 0.0)),
-        scope=Scope(first.get("arch", ""), first.get("level", "")),
-        devices=tuple(name for name, *_ in first.get("devices", ())),
-        device_ids={name: id_ for name, id_, *_ in first.get("devices", ())},
-        suites=tuple(
-            Suite(label, log, Mode(mode), tuple(command), conf, number)
-            for label, log, mode, command, conf, number in first.get("suites", ())
-        ),
-        labels=tuple(first.get("labels", ())),
-        plan=Plan(entries, int(plan.get("devices", 1))),
-        predicted=float(plan.get("predicted", 0.0)),
-        census=_census(plan),
-        notices=tuple(notices),
-        outcomes=tuple(outcomes[key] for key in known if key in outcomes),
-        running=tuple(running.values()),
-        interrupted=interrupted,
-        wall=wall,
-        ended=ended,
+            self.ended = True
+        self.wall = max(self.wall, at)
+
+    def result(self) -> RunState:
+        """Give the state of the run."""
+        plan: Plan | None = self.plan.get("plan")
+        planned = [entry.item.key for entry in plan.entries] if plan else []
+        order = dict.fromkeys((*planned, *self.outcomes))
+        return RunState(
+            **self.run,
+            **self.plan,
+            notices=(*self.notices, *capped(self.damage, _NAME)),
+            outcomes=tuple(self.outcomes[key] for key in order if key in self.outcomes),
+            running=tuple(self.running.values()),
+            interrupted=self.interrupted,
+            wall=self.wall,
+            ended=self.ended,
+        )
+
+
+def _run(fields: Fields) -> dict[str, Any]:
+    devices = [(row.text("name"), row.text("id")) for row in fields.rows("devices", "name", "id")]
+    suites = fields.rows("suites", "label", "log", "mode", "command", "conf", "line")
+    return {
+        "started": fields.number("started", 0.0),
+        "scope": Scope(fields.text("arch", ""), fields.text("level", "")),
+        "devices": tuple(name for name, _ in devices),
+        "device_ids": dict(devices),
+        "suites": tuple(_suite(row) for row in suites),
+        "labels": fields.texts("labels"),
+    }
+
+
+def _suite(row: Fields) -> Suite:
+    mode = row.text("mode")
+    if mode not in _MODES:
+        raise DamageError("the mode of a suite is neither list nor opaque")
+    return Suite(
+        row.text("label"), row.text("log"), Mode(mode), row.texts("command"), row.text("conf"), row.whole("line")
     )
 
 
-def _entries(plan: Record) -> tuple[PlanEntry, ...]:
-    return tuple(
-        PlanEntry(rank, Item(Key.parse(key), tuple(command), gpus, position), Estimate(seconds, known))
-        for rank, (key, command, gpus, position, seconds, known) in enumerate(plan.get("entries", ()), start=1)
+def _plan(fields: Fields) -> dict[str, Any]:
+    rows = fields.rows("entries", "key", "command", "gpus", "position", "seconds", "known")
+    entries = tuple(
+        PlanEntry(
+            rank,
+            Item(Key.parse(row.text("key")), row.texts("command"), row.whole("gpus", least=1), row.whole("position")),
+            Estimate(row.maybe_number("seconds"), known=row.flag("known")),
+        )
+        for rank, row in enumerate(rows, start=1)
     )
 
-
-def _census(plan: Record) -> Census:
     def keys(name: str) -> frozenset[Key]:
-        return frozenset(Key.parse(text) for text in plan.get(name, ()))
+        return frozenset(Key.parse(text) for text in fields.texts(name))
 
-    return Census(keys("runnable"), keys("known"), frozenset(plan.get("listed", ())))
+    return {
+        "plan": Plan(entries, fields.whole("devices", 1, least=1)),
+        "predicted": fields.number("predicted", 0.0),
+        "census": Census(keys("runnable"), keys("known"), frozenset(fields.texts("listed"))),
+    }
 
 
-def _outcome(record: Record) -> Outcome:
-    junit = record.get("junit") or {}
-    estimate = record.get("estimate")
+def _outcome(fields: Fields) -> Outcome:
+    status = fields.text("status")
+    if status not in Status.__members__:
+        raise DamageError("status is none that there is")
+    estimate = fields.row("estimate", "seconds", "known")
     return Outcome(
-        key=Key.parse(record["key"]),
-        status=Status[record["status"]],
-        exit_code=record.get("exit_code"),
-        start=record.get("start"),
-        stop=record.get("stop"),
-        worker=record.get("worker", ""),
-        devices=tuple(record.get("devices", ())),
-        attempt=int(record.get("attempt", 1)),
-        complete=bool(record.get("complete", False)),
-        reason=record.get("reason", ""),
-        proof=record.get("proof", ""),
-        estimate=Estimate(estimate[0], known=bool(estimate[1])) if estimate else UNKNOWN,
-        junit=JUnitFacts(
-            files=int(junit.get("files", 0)),
-            tests=Tests(*junit.get("tests", ())),
-            failing=tuple((name, message) for name, message in junit.get("failing", ())),
-            damage=junit.get("damage", ""),
-            warnings=tuple(junit.get("warnings", ())),
-        ),
+        key=Key.parse(fields.text("key")),
+        status=Status[status],
+        exit_code=fields.maybe_whole("exit_code", least=_LEAST_CODE),
+        start=fields.maybe_number("start"),
+        stop=fields.maybe_number("stop"),
+        worker=fields.text("worker", ""),
+        devices=fields.texts("devices"),
+        attempt=fields.whole("attempt", 1),
+        complete=fields.flag("complete", default=False),
+        reason=fields.text("reason", ""),
+        proof=fields.text("proof", ""),
+        estimate=Estimate(estimate.maybe_number("seconds"), known=estimate.flag("known")) if estimate else UNKNOWN,
+        junit=_facts(fields.inner("junit")),
+    )
+
+
+def _facts(fields: Fields) -> JUnitFacts:
+    tests = fields.row("tests", "cases", "failures", "errors", "skipped")
+    counts = [tests.whole(name, 0) for name in ("cases", "failures", "errors", "skipped")] if tests else []
+    failing = fields.rows("failing", "name", "message")
+    return JUnitFacts(
+        files=fields.whole("files", 0),
+        tests=Tests(*counts),
+        failing=tuple((row.text("name"), row.text("message")) for row in failing),
+        damage=fields.text("damage", ""),
+        warnings=fields.texts("warnings"),
     )

@@ -165,10 +165,14 @@ def exit_code(outcome: Outcome) -> int:
     if outcome.status in _OWN_CODES:
         return _OWN_CODES[outcome.status]
     if outcome.status is Status.NO_TESTS:
-        return code or NO_TESTS_CODE
+        return _positive(code, NO_TESTS_CODE)
     if outcome.status is Status.CRASHED and code is None:
         return SIGNAL_BASE + (signal_of(outcome) or signal.SIGKILL)
-    return code or 1  # a missing exit code is a failure
+    return _positive(code, 1)  # a missing exit code is a failure
+
+
+def _positive(code: int | None, otherwise: int) -> int:
+    return code if code is not None and code > 0 else otherwise
 
 
 def verdicts(labels: Sequence[str], outcomes: Iterable[Outcome]) -> tuple[Verdict, ...]:

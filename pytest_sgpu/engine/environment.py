@@ -65,18 +65,31 @@ def listing(env: Mapping[str, str], *, known: bool) -> dict[str, str]:
 
 def setup(env: Mapping[str, str], device: Device) -> dict[str, str]:
     """Give the environment in which a suite installs what it needs."""
-    return base(env) | device.pin() | {"TE_CI_SETUP_ONLY": "1"}
+    return base(env) | setup_overlay(device)
+
+
+def setup_overlay(device: Device) -> dict[str, str]:
+    """Give what a setup has on top of ``base``."""
+    return device.pin() | {"TE_CI_SETUP_ONLY": "1"}
 
 
 def item(
     env: Mapping[str, str], item_key: Key, device: Device, *, junit_prefix: str, junit_suffix: str, opaque: bool
 ) -> dict[str, str]:
-    """Give the environment of one item: its device, its JUnit file, and the filter that leaves only its line.
+    """Give the environment of one item: its device, its JUnit file, and the filter that leaves only its line."""
+    return base(env) | item_overlay(
+        item_key, device, junit_prefix=junit_prefix, junit_suffix=junit_suffix, opaque=opaque
+    )
+
+
+def item_overlay(
+    item_key: Key, device: Device, *, junit_prefix: str, junit_suffix: str, opaque: bool
+) -> dict[str, str]:
+    """Give what one item has on top of ``base``, which its worker holds already.
 
     An opaque suite knows neither filter nor a setup of its own, so it gets none of the two.
     """
-    result = base(env) | device.pin()
-    result |= {"JUNITXML_PREFIX": junit_prefix, "JUNITXML_SUFFIX": junit_suffix}
+    result = device.pin() | {"JUNITXML_PREFIX": junit_prefix, "JUNITXML_SUFFIX": junit_suffix}
     if not opaque:
         result |= {"TE_CI_SKIP_SETUP": "1", "TEST_FILTER": glob_escape(item_key.tag)}
     return result

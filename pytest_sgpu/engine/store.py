@@ -180,9 +180,14 @@ class RunDirectory:
         """Open a seekable file that takes its place only when it was written whole."""
         path = self.path / name
         part = path.with_name(path.name + ".part")
-        with part.open("w+", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-            yield stream
-        part.replace(path)
+        try:
+            with part.open("w+", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
+                yield stream
+            part.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise
 
     def _owner(self) -> str:
         try:

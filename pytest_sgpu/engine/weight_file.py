@@ -52,9 +52,7 @@ def _others(path: Path, scope: Scope) -> tuple[Notice, ...]:
     except OSError:
         return ()
     there = sorted(name for name in names if weights.parse_file_name(name))
-    if path.name in there:
-        return ()
-    if not there:
+    if path.name in there or not there:
         return ()
     text = f"no weight table for {scope.arch}, level {scope.level}; not used: {', '.join(there)}"
     return (Notice(text, str(path.parent)),)
@@ -66,17 +64,17 @@ def read_weights(path: Path, scope: Scope) -> tuple[WeightTable, tuple[Notice, .
     The last value is True when the table is of a newer version and must not be overwritten.
     """
     try:
-        return _read(path, scope)
+        return _read(path, path, scope)
     except OSError as error:
         return WeightTable(scope), (Notice(f"the weight table cannot be read: {why(error)}", str(path)),), False
 
 
-def _read(path: Path, scope: Scope) -> tuple[WeightTable, tuple[Notice, ...], bool]:
+def _read(path: Path, name: Path, scope: Scope) -> tuple[WeightTable, tuple[Notice, ...], bool]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         data = b""
-    return tables.parse_weights(data, str(path), scope)
+    return tables.parse_weights(data, str(name), scope)
 
 
 def update_weights(
@@ -92,26 +90,26 @@ def update_weights(
     ``patience``: seconds to wait for the lock; who died with it does not hold it any more. Never fails:
     what cannot be written is told in a notice, and the verdict of the run stands.
     """
-    path = Path(os.path.realpath(place.write))  # a link stays a link, and all who share the file share the lock
+    name = place.write
+    path = Path(os.path.realpath(name))  # a link stays a link, and all who share the file share the lock
     if not os.path.lexists(path) and not change(WeightTable(scope)).entries:
         return WeightTable(scope), ()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(str(path.with_name(f".{path.name}.lock")), timeout=patience):
-            return _update(path, scope, change)
+            return _update(path, name, scope, change)
     except Timeout:
-        late = f"the weight table stayed locked for {patience:g} s, nothing was learned"
-        return WeightTable(scope), (Notice(late, str(path)),)
-    except (OSError, NotImplementedError) as error:
-        lost = Notice(f"the weight table cannot be written, nothing was learned: {why(error)}", str(path))
-        return WeightTable(scope), (lost,)
+        problem = f"the weight table stayed locked for {patience:g} s, nothing was learned"
+    except (OSError, NotImplementedError) as error:  # the second: a file system without locks
+        problem = f"the weight table cannot be written, nothing was learned: {why(error)}"
+    return WeightTable(scope), (Notice(problem, str(name)),)
 
 
 def _update(
-    path: Path, scope: Scope, change: Callable[[WeightTable], WeightTable]
+    path: Path, name: Path, scope: Scope, change: Callable[[WeightTable], WeightTable]
 ) -> tuple[WeightTable, tuple[Notice, ...]]:
     """Change a table under its lock. One of a newer version is set aside when there is something to write."""
-    table, notices, newer = _read(path, scope)  # what cannot be read is not replaced either
+    table, notices, newer = _read(path, name, scope)  # raises: what cannot be read is not replaced either
     changed = change(table)
     text = tables.format_weights(changed)
     if text == tables.format_weights(table):
@@ -119,6 +117,6 @@ def _update(
     if newer:
         aside = path.with_name(path.name + ".newer")
         path.replace(aside)
-        notices = (*notices, Notice(f"set aside as {aside.name}", str(path)))
+        notices = (*notices, Notice(f"set aside as {aside.name}", str(name)))
     replace(path, text)
     return changed, notices

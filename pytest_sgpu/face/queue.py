@@ -198,9 +198,9 @@ class Queue:
         self.terminal.summary()
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self) -> None:
-        """Keep pytest from writing its own record of what a plan collected: a plan writes nothing."""
-        if self.shows:
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Keep pytest from writing its own record of what was collected: a plan and a refusal write nothing."""
+        if self.shows or exitstatus == pytest.ExitCode.USAGE_ERROR:
             self.config.option.collectonly = True
             stepwise = self.config.pluginmanager.get_plugin("stepwiseplugin")
             if stepwise is not None:

@@ -67,9 +67,7 @@ def key_text(key: object) -> str:
 
 
 def table(rows: Sequence[Sequence[Piece]], *, left: Sequence[int] = (0,)) -> list[Line]:
-    """Lay out rows of equal length in columns; those in ``left`` are aligned left, the others right."""
-    if not rows:
-        return []
+    """Lay out rows of equal length, at least one, in columns: those in ``left`` aligned left, the others right."""
     widths = [max(len(row[column][0]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:

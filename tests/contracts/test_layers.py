@@ -26,11 +26,13 @@ LAYERS = {
     "report": 2,
     "engine": 2,
     "prepare": 3,
+    "listener": 4,
     "results": 4,
-    "session": 5,
-    "face": 6,
-    "plugin": 7,
-    "cli": 7,
+    "setups": 5,
+    "session": 6,
+    "face": 7,
+    "plugin": 8,
+    "cli": 8,
 }
 OUR_NAME = "pytest_sgpu"
 # What a pure module may import: nothing here reads a clock, a file, the environment, or starts anything.

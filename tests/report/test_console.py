@@ -189,6 +189,14 @@ def test_shortened_texts_fit(words, width):
     assert cut == words or len(words) > width
 
 
+def test_devices_that_never_idle_have_no_idle_line():
+    rows = [plain(row) for row in console.utilisation_lines(timeline.build([ran("s/a", "gpu0", 0, 10)]), 80)]
+    assert rows == [
+        "wall 10.0s, bound 10.0s, efficiency 100.0%, devices busy 100.0%",
+        "  gpu0   100.0% busy, 1 item",
+    ]
+
+
 def test_a_line_drops_empty_pieces():
     assert line("a", ("", "fail"), ("b", "dim")) == (("a", ""), ("b", "dim"))
 

@@ -233,6 +233,15 @@ class TestPlain:
         file.flush()
         assert raw.getvalue() == b"Gr\\xfc\\xdfe\n"
 
+    def test_bars_are_ascii_where_the_encoding_asks_for_it(self):
+        raw = io.BytesIO()
+        file = io.TextIOWrapper(raw, encoding="ascii")
+        screen = Screen(file, width=80, height=24, color=False)
+        screen.start()
+        screen.update(state(lane(0, 50, known(100))))
+        screen.stop()
+        assert b"######------" in raw.getvalue()
+
     def test_a_closed_file_is_no_terminal(self):
         file = io.StringIO()
         file.close()

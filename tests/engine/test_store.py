@@ -1,0 +1,490 @@
+"""The run directory: whose it is, who holds it, what is cleared, and what may be read from it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_sgpu.core import journal
+from pytest_sgpu.engine import store
+from pytest_sgpu.engine.store import FOLDERS, RunDirectory, replace
+from pytest_sgpu.errors import StoreError
+from pytest_sgpu.model import Key
+
+ROOT = Path(store.__file__).parents[2]
+KEY = Key("torch", "a.b")
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from pytest_sgpu.engine.store import RunDirectory
+directory = RunDirectory(Path(sys.argv[1]))
+directory.open(1700000000.0)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "deep" / "logs"
+
+
+@pytest.fixture
+def directory(place):
+    one = RunDirectory(place)
+    one.open(1.0)
+    yield one
+    one.close()
+
+
+def tree(place: Path) -> set[str]:
+    return {path.relative_to(place).as_posix() for path in place.rglob("*")}
+
+
+def holder(place: Path) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", HOLD, str(place)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+@contextlib.contextmanager
+def nobody() -> Iterator[None]:
+    """Be somebody for whom a read-only directory is one, for a moment: root writes everywhere."""
+    if os.geteuid():
+        yield
+        return
+    os.setresuid(65534, 65534, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+# ---------------------------------------------------------------- check
+
+
+def test_a_place_that_does_not_exist_is_fine_and_is_not_made(tmp_path):
+    RunDirectory(tmp_path / "a" / "b").check()
+    assert tree(tmp_path) == set()
+
+
+def test_a_foreign_directory_with_other_names_in_it_is_fine(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "x.py").touch()
+    (tmp_path / "report").mkdir()  # empty: nothing can be lost
+    RunDirectory(tmp_path).check()
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_that_no_run_has_left_is_refused(tmp_path, name):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.tex").touch()
+    with pytest.raises(StoreError, match=f"{name}: no run of pytest-sgpu has left this") as caught:
+        RunDirectory(tmp_path).check()
+    assert "--sgpu-log-dir" in caught.value.hint
+    assert (tmp_path / name / "thesis.tex").exists()
+
+
+def test_a_file_or_a_link_of_such_a_name_is_refused_too(tmp_path):
+    (tmp_path / "report").write_text("mine")
+    with pytest.raises(StoreError, match="report: no run"):
+        RunDirectory(tmp_path).check()
+    (tmp_path / "report").unlink()
+    (tmp_path / "report").symlink_to("/nowhere")
+    with pytest.raises(StoreError, match="report: no run"):
+        RunDirectory(tmp_path).check()
+
+
+@pytest.mark.parametrize("mark", ["journal.jsonl", "queue.tsv"])
+def test_what_a_run_has_left_is_known_by_its_journal_or_its_plan(tmp_path, mark):
+    for name in FOLDERS:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "old").touch()
+    (tmp_path / "queue" / mark).touch()
+    RunDirectory(tmp_path).check()
+
+
+def test_a_file_in_the_way_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StoreError, match=f"{place}: no log directory can be made here: .*file is no directory"):
+            RunDirectory(place).check()
+
+
+def test_a_link_to_nowhere_is_no_directory(tmp_path):
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(StoreError, match="is no directory"):
+        RunDirectory(tmp_path / "link").check()
+
+
+def test_a_name_that_is_too_long_is_an_error_and_no_traceback(tmp_path):
+    with pytest.raises(StoreError, match="name too long"):
+        RunDirectory(tmp_path / ("x" * 300)).check()
+
+
+def test_a_read_only_place_is_an_error_before_anything_runs(open_folder):
+    (open_folder / "shut").mkdir(mode=0o700)
+    if os.geteuid():
+        (open_folder / "shut").chmod(0)
+    open_folder.chmod(0o555)
+    for place in (open_folder, open_folder / "new", open_folder / "shut" / "new"):
+        for act in (RunDirectory.check, lambda one: one.open(1.0)):
+            with nobody(), pytest.raises(StoreError, match="the log directory cannot be written"):
+                act(RunDirectory(place))
+    assert tree(open_folder) == {"shut"}
+
+
+@pytest.fixture
+def open_folder():
+    """Give a folder that other users can reach."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o700)
+    for path in folder.iterdir():
+        if path.is_dir():
+            path.chmod(0o700)
+    shutil.rmtree(folder)
+
+
+# ---------------------------------------------------------------- open, hold, clear
+
+
+def test_opening_makes_the_folders_and_the_journal(directory, place):
+    assert {name for name in tree(place) if "/" not in name} == {*FOLDERS, ".sgpu.lock", ".sgpu.owner.json"}
+    directory.append({"event": "end", "at": 1.0})
+    # It is in the file at once: whoever is killed now has lost nothing.
+    assert (place / "queue" / "journal.jsonl").read_text() == '{"event":"end","at":1.0}\n'
+    assert directory.records() == ([{"event": "end", "at": 1.0}], ())
+
+
+def test_the_next_run_clears_what_a_run_has_left_and_nothing_else(directory, place):
+    for name in FOLDERS:
+        (place / name / "old").mkdir()
+        (place / name / "old" / "file").write_text("x")
+    (place / "mine.txt").write_text("x")
+    (place / "other").mkdir()
+    directory.append({"event": "end"})
+    directory.close()
+    again = RunDirectory(place)
+    again.check()
+    again.open(2.0)
+    again.close()
+    assert tree(place) == {*FOLDERS, "queue/journal.jsonl", "mine.txt", "other", ".sgpu.lock"}
+    assert (place / "queue" / "journal.jsonl").read_text() == ""
+
+
+def test_clearing_removes_links_and_follows_none(directory, place, tmp_path):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data").write_text("x")
+    directory.close()
+    (place / "items" / "link").symlink_to(precious)
+    (place / "setup").rmdir()
+    (place / "setup").symlink_to(precious)
+    (place / "report").rmdir()
+    (place / "report").write_text("a file where a folder was")
+    again = RunDirectory(place)
+    again.open(2.0)
+    again.close()
+    assert (precious / "data").read_text() == "x"
+    assert list(precious.iterdir()) == [precious / "data"]
+    assert not (place / "setup").is_symlink()
+    assert (place / "report").is_dir()
+
+
+def test_whoever_is_killed_while_it_clears_leaves_a_directory_that_is_known(directory, place, monkeypatch):
+    (place / "junit" / "x.xml").touch()
+    directory.close()
+
+    class KilledError(BaseException):
+        pass
+
+    real, seen = store._clear, []
+
+    def clear(folder):
+        seen.append(folder.name)
+        if folder.name == "junit":
+            raise KilledError
+        real(folder)
+
+    monkeypatch.setattr(store, "_clear", clear)
+    victim = RunDirectory(place)
+    with pytest.raises(KilledError):
+        victim.open(1.0)
+    victim.close()
+    assert "queue" not in seen
+    RunDirectory(place).check()
+
+
+def test_a_second_process_is_refused_by_name(place):
+    process = holder(place)
+    try:
+        (place / "items" / "running.log").write_text("x")
+        ours = RunDirectory(place)
+        ours.check()
+        with pytest.raises(
+            StoreError, match=rf"another run uses this log directory \(pid {process.pid} on .*2023-11-1"
+        ):
+            ours.open(1.0)
+        ours.close()  # of what it never had: the other one keeps all it has
+        assert (place / "items" / "running.log").exists()
+        assert json.loads((place / ".sgpu.owner.json").read_text())["pid"] == process.pid
+    finally:
+        end(process)
+    # It died with the lock; a file of a dead process holds nobody up.
+    began = time.monotonic()
+    after = RunDirectory(place)
+    after.open(2.0)
+    assert time.monotonic() - began < 5
+    after.close()
+    assert not (place / ".sgpu.owner.json").exists()
+
+
+@pytest.mark.parametrize("owner", ["", "{", "[]", '{"pid":1}', '{"pid":1,"host":"h","started":"x"}', "\udc80"])
+def test_an_owner_that_cannot_be_told_is_said_so(directory, place, owner):
+    (place / ".sgpu.owner.json").write_bytes(owner.encode("utf-8", "surrogateescape"))
+    with pytest.raises(StoreError, match="its owner is not known"):
+        RunDirectory(place).open(1.0)
+
+
+def test_a_directory_that_cannot_be_made_is_an_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"file.*: the log directory cannot be written: (Not a directory|File exists)"):
+        RunDirectory(tmp_path / "file" / "x").open(1.0)
+
+
+def test_an_error_on_the_way_gives_the_lock_back(place, tmp_path):
+    place.mkdir(parents=True)
+    (place / ".sgpu.owner.json").mkdir()
+    with pytest.raises(StoreError, match=r"\.sgpu\.owner\.json: the log directory cannot be written: Is a directory"):
+        RunDirectory(place).open(1.0)
+    (place / ".sgpu.owner.json").rmdir()
+    one = RunDirectory(place)
+    one.open(1.0)
+    one.close()
+
+
+def test_a_file_system_without_locks_is_an_error(place, monkeypatch):
+    def acquire(*_args, **_more):
+        raise NotImplementedError("no flock here")
+
+    one = RunDirectory(place)
+    monkeypatch.setattr(one._lock, "acquire", acquire)
+    with pytest.raises(StoreError, match="logs: the log directory cannot be written: no flock here"):
+        one.open(1.0)
+
+
+def test_closing_twice_or_unopened_does_nothing(directory, place):
+    RunDirectory(place).close()
+    assert (place / ".sgpu.owner.json").exists()
+    directory.close()
+    directory.close()
+    with pytest.raises(ValueError, match="not open"):
+        directory.append({"event": "end"})
+
+
+# ---------------------------------------------------------------- the journal
+
+
+@pytest.fixture
+def full_disk():
+    """Let no file of this process grow beyond 4 kB: the honest way to run out of space."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+
+    yield fill
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    signal.signal(signal.SIGXFSZ, before)
+
+
+def test_a_journal_on_a_full_disk_is_an_error_and_closes_all_the_same(directory, place, full_disk):
+    full_disk()
+    with pytest.raises(StoreError, match=r"journal\.jsonl: cannot be written: File too large"):
+        _write_much(directory)
+    directory.close()
+    records, notices = directory.records()
+    assert records
+    assert notices == ()
+    one = RunDirectory(place)
+    one.open(1.0)
+    one.close()
+
+
+def _write_much(directory):
+    for _ in range(100):
+        directory.append({"event": "notice", "text": "x" * 100})
+
+
+def test_a_journal_that_an_item_removed_is_told(directory, place):
+    (place / "queue" / "journal.jsonl").unlink()
+    records, (notice,) = directory.records()
+    assert records == []
+    assert "the journal of this run cannot be read: No such file" in notice.text
+
+
+def test_a_journal_of_any_bytes_is_read(directory, place):
+    (place / "queue" / "journal.jsonl").write_bytes(b"\xff\xfe\n" + journal.line({"event": "end"}).encode())
+    assert len(directory.records()[0]) == 1
+
+
+# ---------------------------------------------------------------- places
+
+
+def test_names_are_safe_for_any_tag(directory, place):
+    assert directory.item_log(KEY) == place / "items" / "torch.a.b.log"
+    assert directory.item_log(Key("whole")) == place / "items" / "whole.whole.log"
+    assert directory.item_log(Key("x", "../../etc/passwd")).parent == place / "items"
+    assert directory.setup_log("../x").parent == place / "setup"
+
+
+def test_an_item_finds_the_folders_that_it_writes_to(directory, place):
+    prefix, file = directory.junit_place(KEY)
+    assert (prefix, file) == (f"{place}/junit/torch/", place / "junit" / "torch" / "a.b.xml")
+    deep_prefix, deep = directory.junit_place(Key("torch", "../x/y"))
+    assert deep is not None
+    Path(f"{deep_prefix}../x/y.xml").write_text("<a/>")  # as a script does
+    assert deep.is_file()
+    assert place / "junit" / "torch" in deep.parents
+    assert directory.junit_place(Key("whole")) == (f"{place}/junit/whole/", None)
+    assert (place / "junit" / "whole").is_dir()
+    assert directory.junit_place(KEY)[1] == file
+
+
+def test_a_folder_that_cannot_be_made_costs_the_item_its_file_and_nothing_else(directory, place):
+    (place / "junit" / "torch").write_text("in the way")
+    assert directory.junit_place(KEY)[0] == f"{place}/junit/torch/"
+    assert directory.junit_files(KEY) == ()
+
+
+def test_junit_files_are_regular_files_inside(directory, place, tmp_path):
+    outside = tmp_path / "outside.xml"
+    outside.write_text("<testsuite/>")
+    _, file = directory.junit_place(KEY)
+    assert file is not None
+    assert directory.junit_files(KEY) == ()
+    file.symlink_to(outside)
+    assert directory.junit_files(KEY) == ()
+    file.unlink()
+    os.mkfifo(file)
+    assert directory.junit_files(KEY) == ()
+    file.unlink()
+    file.symlink_to(file)
+    assert directory.junit_files(KEY) == ()
+    file.unlink()
+    file.mkdir()
+    assert directory.junit_files(KEY) == ()
+    file.rmdir()
+    file.write_text("<testsuite/>")
+    assert directory.junit_files(KEY) == (file,)
+
+
+def test_an_opaque_item_may_leave_many(directory, place):
+    folder = place / "junit" / "whole"
+    directory.junit_place(Key("whole"))
+    (folder / "sub").mkdir()
+    wanted = [folder / "b.xml", folder / "sub" / "a.xml"]
+    for path in (*wanted, folder / "c.txt"):
+        path.write_text("<testsuite/>")
+    (folder / "link.xml").symlink_to("/etc/passwd")
+    (folder / "inner.xml").symlink_to(wanted[0])  # stays inside; the reader tells equal cases apart
+    assert directory.junit_files(Key("whole")) == (wanted[0], folder / "inner.xml", wanted[1])
+
+
+def test_a_run_directory_may_itself_be_behind_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    one = RunDirectory(tmp_path / "link")
+    one.check()
+    one.open(1.0)
+    _, file = one.junit_place(KEY)
+    assert file is not None
+    file.write_text("<testsuite/>")
+    assert one.junit_files(KEY) == (file,)
+    one.close()
+    assert (tmp_path / "real" / "queue").is_dir()
+
+
+def test_paths_are_shown_as_people_read_them(directory, place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert directory.shown(place / "items") == "deep/logs/items"
+    assert directory.shown(Path("/etc/passwd")) == "/etc/passwd"
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert directory.shown(place) == str(place)
+    os.chdir(tmp_path)
+
+
+def test_a_tail_is_the_end_of_the_item_or_of_its_setup(directory):
+    assert directory.tail(KEY) == b""
+    directory.setup_log("torch").write_bytes(b"pip says no\n")
+    assert directory.tail(KEY) == b"pip says no\n"
+    directory.item_log(KEY).write_bytes(b"x" * 100 + b"end")
+    assert directory.tail(KEY, 5) == b"xxend"
+    assert directory.tail(KEY).startswith(b"xxx")
+
+
+# ---------------------------------------------------------------- replacing
+
+
+def test_a_replaced_file_is_whole_and_as_readable_as_any_other(directory, place):
+    path = directory.write("report/schedule.md", "ä\udc80\n")
+    assert path.read_bytes() == "ä".encode() + b"\\udc80\n"
+    (place / "plain").write_text("")
+    assert path.stat().st_mode == (place / "plain").stat().st_mode
+    replace(path, "new")
+    assert path.read_text() == "new"
+    assert [one.name for one in path.parent.iterdir()] == ["schedule.md"]
+
+
+def test_a_file_that_cannot_be_replaced_leaves_no_crumbs(directory, place, full_disk):
+    (place / "report" / "x").mkdir()
+    with pytest.raises(IsADirectoryError):
+        directory.write("report/x", "text")
+    full_disk()
+    with pytest.raises(OSError, match="File too large"):
+        directory.write("report/y", "text" * 5000)
+    assert [one.name for one in (place / "report").iterdir()] == ["x"]
+
+
+def test_a_stream_takes_its_place_only_when_it_is_whole(directory, place):
+    with directory.writing("report/a.xml") as stream:
+        stream.write("one\udc80")
+        stream.seek(0)
+        assert not (place / "report" / "a.xml").exists()
+    assert (place / "report" / "a.xml").read_text() == "one\\udc80"
+    with pytest.raises(ZeroDivisionError), directory.writing("report/a.xml") as stream:
+        stream.write(f"two {1 / 0}")
+    (place / "report" / "b.xml").mkdir()
+    with pytest.raises(IsADirectoryError), directory.writing("report/b.xml"):
+        pass
+    assert sorted(one.name for one in (place / "report").iterdir()) == ["a.xml", "b.xml"]
+    assert (place / "report" / "a.xml").read_text() == "one\\udc80"
