@@ -1,23 +1,29 @@
-"""What one item costs on top of its own work: many items that do nothing, on four workers.
+"""What one item costs on top of its own work: many items that do nothing, on four
+workers.
 
     python bench/overhead.py                   200 items, all schedulers, three interleaved rounds
     python bench/overhead.py --items 10000     this plugin only: peak memory of a plan and of a run
 
-Each item is one entry into the same sh script, which prints that its item ran and ends:
+Each item is one entry into the same sh script, which prints that its item ran
+and ends:
 
-  plugin   this plugin, as users run it
-  flock    a bash loop per worker that takes the next line of a queue under flock
-  xargs    xargs -P
-  xdist    pytest-xdist --dist worksteal, one test per item that starts the script (when it is installed)
+  plugin  this plugin, as users run it
+  flock   a bash loop per worker that takes the next line of a queue under flock
+  xargs   xargs -P
+  xdist   pytest-xdist --dist worksteal, one test per item that starts the
+          script (when it is installed)
 
-Columns, medians over the rounds: "ms/item" is the time from the start of the first item to the end of the
-last one, divided by the items; "before" and "after" are the rest of the command, in seconds: start and
-listing, then verdicts, report and end. For flock and xargs the whole command counts as run. "best" is the
-least ms/item of all rounds: on a busy machine it says more than the median.
+Columns, medians over the rounds: "ms/item" is the time from the start of the
+first item to the end of the last one, divided by the items; "before" and
+"after" are the rest of the command, in seconds: start and listing, then
+verdicts, report and end. For flock and xargs the whole command counts as run.
+"best" is the least ms/item of all rounds: on a busy machine it says more than
+the median.
 
-With 1,000 items or more, peers are left out unless --only names them, and a table of memory is printed. The
-peak is what the kernel counted for the pytest process, or for the biggest process that it started, if that
-is more (resident set, in MB of 1,000,000 bytes).
+With 1,000 items or more, peers are left out unless --only names them, and a
+table of memory is printed. The peak is what the kernel counted for the pytest
+process, or for the biggest process that it started, if that is more (resident
+set, in MB of 1,000,000 bytes).
 """
 
 from __future__ import annotations

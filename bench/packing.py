@@ -1,23 +1,29 @@
-"""How close real runs come to the shortest possible wall time: 80 measured durations, as sleeps.
+"""How close real runs come to the shortest possible wall time: 80 measured
+durations, as sleeps.
 
     python bench/packing.py                          everything, in about five minutes
     python bench/packing.py --only plugin --devices 4 --warm
 
-Makes four suites that follow the suite protocol (torch and jax list their items, core and examples are
-opaque) and whose items sleep for the durations in bench/data, scaled down. Runs them on virtual devices:
+Makes four suites that follow the suite protocol (torch and jax list their
+items, core and examples are opaque) and whose items sleep for the durations in
+bench/data, scaled down. Runs them on virtual devices:
 
-  plugin   this plugin, as users run it
-  flock    a bash loop per device that takes the next line of a queue under flock, as published schedulers
-           of this kind do: longest first when warm, in conf order when cold
-  xargs    xargs -P, in conf order
-  xdist    pytest-xdist --dist worksteal, one test per item, in conf order (when it is installed)
+  plugin  this plugin, as users run it
+  flock   a bash loop per device that takes the next line of a queue under
+          flock, as published schedulers of this kind do: longest first when
+          warm, in conf order when cold
+  xargs   xargs -P, in conf order
+  xdist   pytest-xdist --dist worksteal, one test per item, in conf order (when
+          it is installed)
 
-All of them start the same scripts with the same filters. Warm: all durations are known before the run.
-Cold: none is; xargs and xdist never know any. Only the plugin re-orders while it runs.
+All of them start the same scripts with the same filters. Warm: all durations
+are known before the run. Cold: none is; xargs and xdist never know any. Only
+the plugin re-orders while it runs.
 
-Columns: "wall" goes from the start of the first item to the end of the last one, in seconds; "bound" is what
-no schedule beats, max(work / devices, longest item); "command" is the whole command, with start and report.
-For flock and xargs the two are the same.
+Columns: "wall" goes from the start of the first item to the end of the last
+one, in seconds; "bound" is what no schedule beats, max(work / devices, longest
+item); "command" is the whole command, with start and report. For flock and
+xargs the two are the same.
 """
 
 from __future__ import annotations

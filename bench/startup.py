@@ -1,16 +1,20 @@
-"""What the installed plugin adds to the start of a pytest run that does not use it.
+"""What the installed plugin adds to the start of a pytest run that does not use
+it.
 
     python bench/startup.py [--runs 15]
 
-Each run is a pair, one command directly after the other, the first one in turn with and without:
+Each run is a pair, one command directly after the other, the first one in turn
+with and without:
 
   without  the plugin is blocked: -p no:sgpu
   with     pytest finds it by its entry point, as wherever it is installed
 
-All other plugins of the environment are loaded in both. "collection" is `pytest --collect-only` in an empty
-directory; "version" is `pytest --version --version`, which loads the plugins too. A negative number is noise.
-One more pair before each series writes the byte code, and is not counted. Then the share of the import alone,
-as `python -X importtime` gives it: pytest_sgpu.plugin with all that pytest has not imported yet.
+All other plugins of the environment are loaded in both. "collection" is `pytest
+--collect-only` in an empty directory; "version" is `pytest --version
+--version`, which loads the plugins too. A negative number is noise. One more
+pair before each series writes the byte code, and is not counted. Then the share
+of the import alone, as `python -X importtime` gives it: pytest_sgpu.plugin with
+all that pytest has not imported yet.
 """
 
 from __future__ import annotations

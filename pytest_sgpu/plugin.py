@@ -75,21 +75,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Leave the file of ``--junitxml`` alone when only a plan is asked for: it would tell of a run without tests."""
+    if not _inert(config) and _confs(config) and (config.getoption("sgpu_plan") or config.getini("sgpu_plan")):
+        config.option.xmlpath = None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Become active when there is a conf file, and never inside an item.
 
     Last, so that pytest's own terminal reporter is there and can be moved.
     """
-    if os.environ.get(ITEM_MARKER) or hasattr(config, "workerinput"):
+    if _inert(config):
         return
-    if not (config.getoption("sgpu_conf") or config.getini("sgpu_conf")):
+    if not _confs(config):
         _refuse_lonely_options(config)
         return
     _refuse_foreign_loops(config)
     from pytest_sgpu.face.queue import Queue
 
     config.pluginmanager.register(Queue(config), "sgpu-queue")
+
+
+def _inert(config: pytest.Config) -> bool:
+    return bool(os.environ.get(ITEM_MARKER)) or hasattr(config, "workerinput")
+
+
+def _confs(config: pytest.Config) -> bool:
+    return bool(config.getoption("sgpu_conf") or config.getini("sgpu_conf"))
 
 
 def _refuse_lonely_options(config: pytest.Config) -> None:

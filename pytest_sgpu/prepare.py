@@ -136,7 +136,7 @@ def _texts(options: Options) -> list[tuple[str, str]]:
 
 
 def _level(env: Mapping[str, str]) -> str:
-    level = env.get("TEST_LEVEL", "").strip() or DEFAULT_LEVEL
+    level = env.get("TEST_LEVEL", "") or DEFAULT_LEVEL
     if not re.fullmatch(r"[0-9]{1,9}", level):
         raise OptionError(
             f"TEST_LEVEL={one_line(level)!r} is no level: a whole number such as 1 or 3 is expected",

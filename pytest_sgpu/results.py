@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,9 +11,10 @@ from pathlib import Path
 from pytest_sgpu.core import journal, tables, timeline, verdict, weights
 from pytest_sgpu.core.journal import RunState
 from pytest_sgpu.core.names import file_name, item_stem
+from pytest_sgpu.core.text import counted
 from pytest_sgpu.engine.store import RunDirectory, why
 from pytest_sgpu.engine.weight_file import WeightPlace, update_weights
-from pytest_sgpu.model import Census, Key, Notice, Outcome, Plan, Status, Verdict
+from pytest_sgpu.model import Census, Key, Notice, Outcome, Plan, Status, Verdict, WeightTable
 from pytest_sgpu.report import junit_write, markdown
 from pytest_sgpu.report.view import RunView
 
@@ -70,12 +71,19 @@ def finish(
     _write_verdicts(directory, state, verdicts, losses)
     with losses.around("queue/timings.tsv"):
         directory.write("queue/timings.tsv", _timings(state))
+    before: list[Key] = []
+
+    def change(known: WeightTable) -> WeightTable:
+        before[:] = known.entries
+        return weights.prune(weights.learn(known, weights.measured(state.outcomes)), state.census, state.labels)
+
     table, learned = update_weights(
         place,
         state.scope,
-        lambda known: weights.prune(weights.learn(known, weights.measured(state.outcomes)), state.census, state.labels),
+        change,
     )
     losses.notices.extend(notice for notice in learned if notice not in state.notices)
+    losses.notices.extend(_gone(before, state.labels, place))
     view = _view(directory, state, verdicts, rerun)
     finished = Finished(view, losses.notices, logs=directory.shown(directory.path))
     if table.entries:
@@ -151,6 +159,16 @@ def _view(
         started=state.started,
         interrupted=state.interrupted,
     )
+
+
+def _gone(before: Sequence[Key], labels: Sequence[str], place: WeightPlace) -> list[Notice]:
+    """Say which suites lost their weights: a surprise when two confs share a table."""
+    suites = sorted({key.suite for key in before} - set(labels))
+    if not suites:
+        return []
+    count = sum(key.suite in suites for key in before)
+    text = f"dropped {counted(count, 'weight')} of suites that are in no conf file of this run: {', '.join(suites)}"
+    return [Notice(text, str(place.write))]
 
 
 def _has_log(outcome: Outcome) -> bool:

@@ -125,7 +125,7 @@ def _zero(key: Key, facts: JUnitFacts, policy: Policy, proof: str) -> tuple[Stat
     if not proof:
         if policy.excuses(key) and not facts.damage:
             return Status.PASSED, "ran without proof, as sgpu_allow_empty allows", "allowed"
-        nothing = f"ran nothing: no test case in a JUnit file, no line `TE_CI_RAN {key.tag}` in its output"
+        nothing = f"ran nothing: no JUnit case, no line `TE_CI_RAN {key.tag}`"
         return Status.NO_TESTS, _because(nothing, facts.damage), proof
     if facts.damage:
         return Status.FAILED, f"exit code 0, but its JUnit file is damaged: {facts.damage}", proof

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from pytest_sgpu.core import simulate
-from pytest_sgpu.core.verdict import Policy
 from pytest_sgpu.engine.store import RunDirectory
 from pytest_sgpu.errors import SgpuError
 from pytest_sgpu.face import collect
+from pytest_sgpu.face.options import plan_format, read_options, rerun_command
 from pytest_sgpu.face.reports import SHOWN_AS
 from pytest_sgpu.face.terminal import Terminal
 from pytest_sgpu.model import Key, Plan
-from pytest_sgpu.prepare import Options, Prepared, make_plan, prepare
+from pytest_sgpu.prepare import Prepared, make_plan, prepare
 from pytest_sgpu.report import plan_text
 
 PLAN_SHOWN_BEFORE_RUN = 200  # lines; a longer plan is elided before a run, never by --sgpu-plan
@@ -29,8 +26,8 @@ class Queue:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.shows = _plan_format(config)
-        self.options = options(config)
+        self.shows = plan_format(config)
+        self.options = read_options(config)
         self.prepared: Prepared | None = None
         self.plan: Plan | None = None
         self.terminal = Terminal(config, self.options)
@@ -176,7 +173,7 @@ class Queue:
         _end(session, run.interrupted)
 
     def _rerun(self, nodeid: str) -> str:
-        return rerun_command(self.options, nodeid)
+        return rerun_command(self.config, self.options, nodeid)
 
     # -- reports ----------------------------------------------------------------------------------
 
@@ -199,12 +196,16 @@ class Queue:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Keep pytest from writing its own record of what was collected: a plan and a refusal write nothing."""
-        if self.shows or exitstatus == pytest.ExitCode.USAGE_ERROR:
+        """Keep pytest from writing its own records of what was collected: a plan and a refusal write nothing."""
+        cache = getattr(self.config, "cache", None)
+        if cache is not None and (self.shows or exitstatus == pytest.ExitCode.USAGE_ERROR):
+            cache.set = _forget
+        if self.shows:
             self.config.option.collectonly = True
-            stepwise = self.config.pluginmanager.get_plugin("stepwiseplugin")
-            if stepwise is not None:
-                self.config.pluginmanager.unregister(stepwise)
+
+
+def _forget(_key: str, _value: object) -> None:
+    """Stand in for ``Cache.set``: --lf, --ff and --sw of every pytest version write through it, some always."""
 
 
 def _end(session: pytest.Session, interrupted: str) -> None:
@@ -226,64 +227,3 @@ def _move_terminal_to_stderr(config: pytest.Config) -> None:
     if old is not None:
         config.pluginmanager.unregister(old)
         config.pluginmanager.register(pytest.TerminalReporter(config, sys.stderr), "terminalreporter")
-
-
-def _plan_format(config: pytest.Config) -> str:
-    text = config.getoption("sgpu_plan") or config.getini("sgpu_plan")
-    if text not in ("", "text", "json"):
-        raise pytest.UsageError(f"sgpu_plan = {text}: text or json is expected")
-    return str(text)
-
-
-def _setting(config: pytest.Config, name: str) -> str | None:
-    """Give an option, or its ini twin when it was not given. "" from an ini-file means not set."""
-    value = config.getoption(name)
-    return value if value is not None else (config.getini(name) or None)
-
-
-def options(config: pytest.Config) -> Options:
-    """Read all options. Paths on the command line are relative to where pytest was called, others to the root."""
-    here, root = config.invocation_params.dir, config.rootpath
-    given = config.getoption("sgpu_conf")
-    base = here if given else (config.inipath.parent if config.inipath else root)
-    names = tuple(str(name) for name in (given or config.getini("sgpu_conf")))
-    suites = _setting(config, "sgpu_suites")
-    junit_failures = config.getini("sgpu_junit_failures")
-    if junit_failures not in ("warn", "fail"):
-        raise pytest.UsageError(f"sgpu_junit_failures = {junit_failures}: warn or fail is expected")
-
-    def path(name: str, default: str) -> Path:
-        option = config.getoption(name)
-        return here / option if option else root / (config.getini(name) or default)
-
-    return Options(
-        confs=tuple(base / name for name in names),
-        conf_names=names,
-        root=root,
-        log_dir=path("sgpu_log_dir", "test-results/logs"),
-        weights=path("sgpu_weights", "ci-weights"),
-        env=dict(os.environ),
-        gpus=_setting(config, "sgpu_gpus"),
-        suites=tuple(suites.split(",")) if suites is not None else None,
-        policy=Policy(
-            allow_empty=tuple(config.getini("sgpu_allow_empty")),
-            junit_failures_fail=junit_failures == "fail",
-        ),
-        writes=not (_plan_format(config) or config.option.collectonly),
-    )
-
-
-def rerun_command(chosen: Options, nodeid: str) -> str:
-    """Give the command that runs exactly one item again, with a run directory of its own."""
-    words = [
-        f"{name}={shlex.quote(chosen.env[name])}"
-        for name in ("TEST_LEVEL", "TEST_SGPU", "TEST_MGPU")
-        if name in chosen.env
-    ]
-    words += ["pytest", "-p", "sgpu"]
-    words += [shlex.quote(f"--sgpu-conf={name}") for name in chosen.conf_names]
-    if chosen.gpus:
-        words.append(shlex.quote(f"--sgpu-gpus={chosen.gpus}"))
-    words.append("--sgpu-log-dir=test-results/rerun")
-    words.append(shlex.quote(nodeid))
-    return " ".join(words)

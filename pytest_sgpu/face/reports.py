@@ -66,15 +66,15 @@ def properties(outcome: Outcome, log: str) -> list[tuple[str, object]]:
     return [
         ("gpu", ",".join(outcome.devices)),
         ("estimate", estimate_text(outcome.estimate)),
-        ("exit_code", "" if outcome.exit_code is None else outcome.exit_code),
+        ("exit_code", "none" if outcome.exit_code is None else outcome.exit_code),
         ("status", outcome.status.value),
         ("log", log),
     ]
 
 
 def estimate_text(estimate: Estimate) -> str:
-    """Give the estimate as a number, "" when the item was unknown."""
-    return f"{estimate.seconds:.1f}" if estimate.known and estimate.seconds is not None else ""
+    """Give the estimate as a number, as the aggregate ``report/junit.xml`` does."""
+    return f"{estimate.seconds:.1f}" if estimate.known and estimate.seconds is not None else "unknown"
 
 
 def reports(

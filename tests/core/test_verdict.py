@@ -36,7 +36,7 @@ def ruled(
     [
         (end(), GOOD, (Status.PASSED, "junit", True, "")),
         (end(ran=True), NOTHING, (Status.PASSED, "ran", True, "")),
-        (end(), NOTHING, (Status.NO_TESTS, "", False, "ran nothing: no test case in a JUnit file")),
+        (end(), NOTHING, (Status.NO_TESTS, "", False, "ran nothing: no JUnit case, no line `TE_CI_RAN ")),
         (end(), JUnitFacts(1), (Status.NO_TESTS, "", False, "TE_CI_RAN test_numerics.ck")),
         (end(), JUnitFacts(1, damage="cut off"), (Status.NO_TESTS, "", False, "; JUnit file: cut off")),
         (end(), JUnitFacts(1, Tests(2), damage="cut off"), (Status.FAILED, "junit", False, "cut off")),
