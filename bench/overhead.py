@@ -1,8 +1,8 @@
 """What one item costs on top of its own work: many items that do nothing, on four
 workers.
 
-    python bench/overhead.py                   200 items, all schedulers, three interleaved rounds
-    python bench/overhead.py --items 10000     this plugin only: peak memory of a plan and of a run
+    python bench/overhead.py                 200 items, three interleaved rounds
+    python bench/overhead.py --items 10000   this plugin only: peak memory
 
 Each item is one entry into the same sh script, which prints that its item ran
 and ends:

@@ -1,7 +1,7 @@
 """How close real runs come to the shortest possible wall time: 80 measured
 durations, as sleeps.
 
-    python bench/packing.py                          everything, in about five minutes
+    python bench/packing.py                   everything, in about five minutes
     python bench/packing.py --only plugin --devices 4 --warm
 
 Makes four suites that follow the suite protocol (torch and jax list their
@@ -23,7 +23,8 @@ the plugin re-orders while it runs.
 Columns: "wall" goes from the start of the first item to the end of the last
 one, in seconds; "bound" is what no schedule beats, max(work / devices, longest
 item); "command" is the whole command, with start and report. For flock and
-xargs the two are the same.
+xargs the two are the same. The targets are for the default scale: the shorter
+the sleeps, the more the cost of an item shows.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from pytest_sgpu.core import journal, tables, timeline, verdict, weights
+from pytest_sgpu.core import tables, timeline, verdict, weights
 from pytest_sgpu.core.journal import RunState
 from pytest_sgpu.core.names import file_name, item_stem
 from pytest_sgpu.core.text import counted
@@ -63,8 +63,7 @@ def finish(
     env: Mapping[str, str],
 ) -> Finished:
     """Fold the journal and write everything that a run leaves: phases 5 to 7 of the queue."""
-    records, notices = directory.records()
-    state = journal.fold(records)
+    state, notices = directory.state()
     losses = _Losses()
     losses.notices.extend(notices)
     verdicts = verdict.verdicts([suite.label for suite in state.suites], state.outcomes)
@@ -75,15 +74,13 @@ def finish(
 
     def change(known: WeightTable) -> WeightTable:
         before[:] = known.entries
-        return weights.prune(weights.learn(known, weights.measured(state.outcomes)), state.census, state.labels)
+        table = weights.learn(known, weights.measured(state.outcomes))
+        # A journal without its head does not know what is in the conf; then all would seem to have left it.
+        return weights.prune(table, state.census, state.labels) if state.labels else table
 
-    table, learned = update_weights(
-        place,
-        state.scope,
-        change,
-    )
+    table, learned = update_weights(place, state.scope, change)
     losses.notices.extend(notice for notice in learned if notice not in state.notices)
-    losses.notices.extend(_gone(before, state.labels, place))
+    losses.notices.extend(_gone(before, state.labels, place) if state.labels else ())
     view = _view(directory, state, verdicts, rerun)
     finished = Finished(view, losses.notices, logs=directory.shown(directory.path))
     if table.entries:
@@ -103,9 +100,8 @@ def _write_verdicts(directory: RunDirectory, state: RunState, verdicts: tuple[Ve
     log_names = {suite.label: suite.log_name for suite in state.suites}
     with_items = {key.suite for key in state.census.runnable}
     for label, log_name in log_names.items():
-        if (
-            state.plan.entries and label not in with_items
-        ):  # nothing to run here, which a notice has said; readers expect the two files
+        # Nothing to run here, which a notice has said; readers expect the two files.
+        if state.plan.entries and label not in with_items:
             _write_verdict(directory, losses, log_name, (), 0)
     for one in verdicts:
         log_name = log_names.get(one.suite, f"{file_name(one.suite)}.log")  # in a damaged journal it may be missing

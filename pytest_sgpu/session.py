@@ -23,7 +23,6 @@ from pytest_sgpu.core.dispatch import (
     Started,
     Stop,
 )
-from pytest_sgpu.core.names import item_stem
 from pytest_sgpu.core.verdict import exit_code, judge
 from pytest_sgpu.engine import environment
 from pytest_sgpu.engine.gateways import Event as GatewayEvent
@@ -285,7 +284,7 @@ class Session:
         if outcome.start is None:
             return
         with self._telling("the exit code of an item"):
-            self.directory.write(f"items/{item_stem(outcome.key)}.log.rc", f"{exit_code(outcome)}\n")
+            self.directory.write_code(outcome.key, exit_code(outcome))
 
     # -- endings ----------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ with a notice whatever else is damaged.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,10 +71,19 @@ def line(record: Mapping[str, Any]) -> str:
 
 
 def parse(text: str) -> tuple[list[Record], tuple[Notice, ...]]:
-    """Read records. A torn last line is dropped; any other line that is none is dropped with a notice."""
-    records: list[Record] = []
+    """Read the records of a whole text, as ``read`` does, and the notices."""
     notices: list[Notice] = []
-    lines = text.split("\n")
+    *whole, last = text.split("\n")
+    records = list(read([*(f"{one}\n" for one in whole), last], notices))
+    return records, capped(notices, _NAME)
+
+
+def read(lines: Iterable[str], notices: list[Notice]) -> Iterator[Record]:
+    """Give the records of these lines, one at a time, so that a long journal never stands in memory.
+
+    A torn last line (one without its end) is dropped; any other line that is no record is dropped with a
+    notice, which is added to ``notices``.
+    """
     for number, one in enumerate(lines, start=1):
         if not one.strip():
             continue
@@ -83,10 +92,9 @@ def parse(text: str) -> tuple[list[Record], tuple[Notice, ...]]:
         except (ValueError, RecursionError):
             record = None
         if isinstance(record, dict) and isinstance(record.get("event"), str):
-            records.append(record)
-        elif number != len(lines):
+            yield record
+        elif one.endswith("\n"):
             notices.append(Notice("no journal record, skipped", f"{_NAME}:{number}"))
-    return records, capped(notices, _NAME)
 
 
 def run_record(

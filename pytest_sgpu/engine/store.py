@@ -10,12 +10,14 @@ import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
 from filelock import FileLock, Timeout
 
 from pytest_sgpu.core import journal
+from pytest_sgpu.core.cells import capped
 from pytest_sgpu.core.junit_place import junit_place
 from pytest_sgpu.core.names import file_name, item_stem
 from pytest_sgpu.errors import StoreError
@@ -36,6 +38,7 @@ class RunDirectory:
         self.path = path
         self._lock = FileLock(str(path / _LOCK))
         self._journal: TextIO | None = None
+        self._made: set[str] = set()
 
     def check(self) -> None:
         """Refuse a place that cannot be a run directory. Looks only; creates nothing.
@@ -126,6 +129,18 @@ class RunDirectory:
             return [], (Notice(f"the journal of this run cannot be read: {why(error)}", str(path)),)
         return journal.parse(text)
 
+    def state(self) -> tuple[journal.RunState, tuple[Notice, ...]]:
+        """Fold the journal to the state of the run, line by line. One that cannot be read gives an empty state."""
+        path = self.path / "queue" / "journal.jsonl"
+        notices: list[Notice] = []
+        try:
+            with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
+                state = journal.fold(journal.read(stream, notices))
+        except OSError as error:
+            lost = Notice(f"the journal of this run cannot be read: {why(error)}", str(path))
+            return journal.RunState(), (lost,)
+        return state, capped(notices, "journal.jsonl")
+
     def item_log(self, key: Key) -> Path:
         """Give the log of an item."""
         return self.path / "items" / f"{item_stem(key)}.log"
@@ -140,18 +155,31 @@ class RunDirectory:
         The file is None for an opaque item, which may write any file below the prefix. Makes the
         directories that the script expects; where one cannot be made, the item will leave no file.
         """
-        folder = str(self.path / "junit" / file_name(key.suite))
-        prefix, file, needed = junit_place(folder, key.tag) if key.tag else (f"{folder}/", None, folder)
-        with contextlib.suppress(OSError):
-            Path(needed).mkdir(parents=True, exist_ok=True)
+        prefix, file, needed = self._junit_place(key)
+        if needed not in self._made:
+            self._made.add(needed)
+            with contextlib.suppress(OSError):
+                Path(needed).mkdir(parents=True, exist_ok=True)
         return prefix, Path(file) if file else None
+
+    def _junit_place(self, key: Key) -> tuple[str, str, str]:
+        folder = f"{self.path}/junit/{file_name(key.suite)}"
+        return junit_place(folder, key.tag) if key.tag else (f"{folder}/", "", folder)
 
     def junit_files(self, key: Key) -> tuple[Path, ...]:
         """Give the JUnit files that an item has left: regular files inside the run directory only."""
-        _, file = self.junit_place(key)
-        found = [file] if file else sorted((self.path / "junit" / file_name(key.suite)).rglob("*.xml"))
-        inside = self.path.resolve() / "junit"
-        return tuple(path for path in found if os.path.isfile(path) and inside in path.resolve().parents)  # noqa: PTH113 - Path's raises
+        prefix, file, _ = self._junit_place(key)
+        found = [Path(file)] if file else sorted(Path(prefix).rglob("*.xml"))
+        return tuple(path for path in found if os.path.isfile(path) and self._junit_root in path.resolve().parents)  # noqa: PTH113 - Path's raises
+
+    @cached_property
+    def _junit_root(self) -> Path:
+        return self.path.resolve() / "junit"
+
+    def write_code(self, key: Key, code: int) -> None:
+        """Leave ``<log>.rc`` of an item. Written in place: two bytes are there whole or not at all."""
+        log = self.item_log(key)
+        log.with_name(f"{log.name}.rc").write_text(f"{code}\n", encoding="ascii")
 
     def shown(self, path: Path) -> str:
         """Give a path as people read it: relative to the working directory when it lies below."""

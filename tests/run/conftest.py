@@ -52,7 +52,7 @@ class Recorder:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.outcomes: list[Outcome] = []
-        self.progress: Progress | None = None
+        self.progress = Progress(0)
         self.stop_at: Callable[[Outcome], str] = lambda _: ""
         self.on: Callable[[str], None] = lambda _: None
         self.ticks = 0

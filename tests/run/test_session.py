@@ -42,7 +42,6 @@ def test_every_item_has_its_outcome_in_the_journal(kit, gateways):
     assert told[:2] == ["setup one", "setup one = 0"]
     assert sum(line.startswith("started") for line in told) == 4
     progress = run.listener.progress
-    assert progress is not None
     assert (progress.total, progress.done, progress.failed, progress.unknown, progress.running) == (4, 4, 0, 0, {})
 
 
