@@ -153,7 +153,7 @@ class Terminal:
         if self.verbosity > -2:  # noqa: PLR2004 - -qq asks for silence
             writer.sep("=", "sgpu")
             self.lines(summary.suites_table(view.verdicts, self.width))
-            self.lines(console.utilisation_lines(view.timeline, self.width))
+            self.lines(console.utilisation_lines(view.timeline))
             self._notices((*view.notices, *finished.late_notices))
             self.lines(
                 console.closing_lines(

@@ -13,7 +13,7 @@ from pytest_sgpu.core import text
 from pytest_sgpu.core.timeline import Lane, Timeline
 from pytest_sgpu.core.verdict import signal_of
 from pytest_sgpu.model import Estimate, Key, Outcome, Status
-from pytest_sgpu.report.pieces import GAP, Line, estimate_text, key_text, line, shorten, style_of
+from pytest_sgpu.report.pieces import GAP, Line, estimate_text, key_text, line, shorten, style_of, table
 
 TAIL_LINES = 12
 _FAILING_SHOWN = 10
@@ -103,6 +103,8 @@ def failure_block(outcome: Outcome, tail: bytes | str, log_path: str, rerun: str
         made.append(line("  ", text.one_line(outcome.reason, max(_REASON_LEAST, 4 * width))))
     made += _failing(outcome, width)
     made += _tail(tail, log_path)
+    if outcome.status is Status.NO_TESTS and not outcome.junit.damage:
+        made.append(line(("  hint: ", "dim"), _PROOF_HINT))
     if log_path:
         made.append(line(("  log: ", "dim"), text.printable(log_path)))
     if rerun:
@@ -130,8 +132,11 @@ def _tail(tail: bytes | str, log_path: str) -> list[Line]:
     return [line((one[: len(text.QUOTE)], "dim"), one[len(text.QUOTE) :]) for one in lines]
 
 
-def utilisation_lines(timeline: Timeline, width: int) -> list[Line]:
-    """Say how well the devices were used: wall against the bound, then each device, busy and idle, with the cause."""
+def utilisation_lines(timeline: Timeline) -> list[Line]:
+    """Say how well the devices were used: wall against the bound, then a row per device.
+
+    The idle columns are seconds before a device's first item, between items, and after its last one.
+    """
     if not timeline.wall:
         return []
     idle = timeline.idle
@@ -151,18 +156,18 @@ def utilisation_lines(timeline: Timeline, width: int) -> list[Line]:
     if causes:
         made.append(line(("idle ", "dim"), text.duration(idle.total), (f": {causes}", "dim")))
     shown = timeline.lanes if len(timeline.lanes) <= _LANES else timeline.lanes[: _LANES - 1]
-    made += [_lane_line(lane, timeline.wall, width) for lane in shown]
+    header = tuple((name, "bold") for name in ("device", "busy", "items", "idle: first", "between", "last"))
+    made += table([header, *(_lane_row(lane, timeline.wall) for lane in shown)])
     if len(shown) < len(timeline.lanes):
         made.append(line((f"  ... and {len(timeline.lanes) - len(shown)} more devices, in the report", "dim")))
     return made
 
 
-def _lane_line(lane: Lane, wall: float, width: int) -> Line:
+def _lane_row(lane: Lane, wall: float) -> tuple[tuple[str, str], ...]:
+    idle = lane.idle
+    seconds = [text.duration(one) if one >= _TENTH else "-" for one in (idle.start, idle.between, idle.tail)]
     name = shorten(text.printable(lane.device), _NAME_LIMIT)
-    head = f"  {name:<6} {lane.busy / wall:>6.1%} busy, {text.counted(len(lane.spans), 'item')}"
-    causes = _idle_text(lane.idle.start, lane.idle.between, lane.idle.tail)
-    rest = f"; idle {causes}" if causes else ""
-    return line(head, (shorten(rest, max(0, width - len(head))), "dim"))
+    return ((name, ""), (f"{lane.busy / wall:.1%}", ""), (str(len(lane.spans)), ""), *((one, "dim") for one in seconds))
 
 
 def _idle_text(start: float, between: float, tail: float) -> str:

@@ -18,6 +18,8 @@ VERSION = 1
 LIMIT = 200  # entries of a plan that is shown before a run
 _HEADER = (("rank", ""), ("estimate", ""), ("GPUs", ""), ("key", ""))
 
+_MINUTE = 60
+
 
 def text(plan: Plan, predicted: float, width: int, *, limit: int | None = None) -> list[str]:
     """Give the plan as lines: rank, estimate, GPUs, key, then the totals.
@@ -69,16 +71,17 @@ def _totals(plan: Plan, predicted: float, width: int) -> list[str]:
         lines += _fit(
             [f"bound on {devices} {_seconds(plan.lower_bound)} = max(work / {plan.devices}", "longest)"], width
         )
-    lines += _fit([f"predicted wall on {devices} {_seconds(predicted)}"], width)
-    if plan.unknown:
-        lines += _fit(
-            ["unknown items are in none of the figures above the prediction", "which counts their guesses"], width
-        )
+    guessed = any(e.estimate.seconds is not None for e in plan.entries)
+    figure = _seconds(predicted) if guessed else "not known: every item is new"
+    lines += _fit([f"predicted wall on {devices} {figure}"], width)
+    if plan.unknown and known:
+        lines += _fit(["unknown items count as 0 s, or as their guess (~)"], width)
     return lines
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:.1f}s ({texts.duration(seconds)})"
+    """Give seconds, and how a person reads them where that differs."""
+    return f"{seconds:.1f}s ({texts.duration(seconds)})" if seconds >= _MINUTE else f"{seconds:.1f}s"
 
 
 def _fit(parts: Sequence[str], width: int) -> list[str]:

@@ -190,10 +190,11 @@ def test_shortened_texts_fit(words, width):
 
 
 def test_devices_that_never_idle_have_no_idle_line():
-    rows = [plain(row) for row in console.utilisation_lines(timeline.build([ran("s/a", "gpu0", 0, 10)]), 80)]
+    rows = [plain(row) for row in console.utilisation_lines(timeline.build([ran("s/a", "gpu0", 0, 10)]))]
     assert rows == [
         "wall 10.0s, bound 10.0s, efficiency 100.0%, devices busy 100.0%",
-        "  gpu0   100.0% busy, 1 item",
+        "device    busy  items  idle: first  between  last",
+        "gpu0    100.0%      1            -        -     -",
     ]
 
 
@@ -209,20 +210,20 @@ def test_utilisation_names_idle_time_and_its_cause():
     drawn = timeline.build(
         [ran("s/a", "gpu0", 1, 10), ran("s/b", "gpu1", 1, 5), ran("s/c", "gpu1", 6, 8)], ["gpu0", "gpu1", "gpu2"]
     )
-    assert [plain(row) for row in console.utilisation_lines(drawn, 120)] == [
+    assert [plain(row) for row in console.utilisation_lines(drawn)] == [
         "wall 10.0s, bound 9.0s, efficiency 90.0%, devices busy 50.0%",
         "idle 15.0s: 2.0s before the first item, 1.0s between items, 12.0s after the last",
-        "  gpu0    90.0% busy, 1 item; idle 1.0s before the first item",
-        "  gpu1    60.0% busy, 2 items; idle 1.0s before the first item, 1.0s between items, 2.0s after the last",
-        "  gpu2     0.0% busy, 0 items; idle 10.0s after the last",
+        "device   busy  items  idle: first  between   last",
+        "gpu0    90.0%      1         1.0s        -      -",
+        "gpu1    60.0%      2         1.0s     1.0s   2.0s",
+        "gpu2     0.0%      0            -        -  10.0s",
     ]
-    for width in (1, 40, 80, 200):
-        assert all(len(plain(row)) <= max(width, 80) for row in console.utilisation_lines(drawn, width))
+    assert all(len(plain(row)) <= 80 for row in console.utilisation_lines(drawn))
 
 
 def test_utilisation_of_many_devices_and_of_none():
     many = timeline.build([ran("s/a", "gpu0", 0, 10)], [f"gpu{n}" for n in range(1000)])
-    rows = [plain(row) for row in console.utilisation_lines(many, 80)]
-    assert len(rows) == 18
+    rows = [plain(row) for row in console.utilisation_lines(many)]
+    assert len(rows) == 19
     assert rows[-1] == "  ... and 985 more devices, in the report"
-    assert console.utilisation_lines(timeline.build([], ["gpu0"]), 80) == []
+    assert console.utilisation_lines(timeline.build([], ["gpu0"])) == []

@@ -77,7 +77,7 @@ def test_columns_and_totals():
         "work 120.0s (2m00s), longest item 100.0s (1m40s): torch/a",
         "bound on 2 devices 100.0s (1m40s) = max(work / 2, longest)",
         "predicted wall on 2 devices 173.0s (2m53s)",
-        "unknown items are in none of the figures above the prediction, which counts their guesses",
+        "unknown items count as 0 s, or as their guess (~)",
     ]
 
 
@@ -85,6 +85,7 @@ def test_nothing_known_and_nothing_at_all():
     cold = plan_text.text(plan_of(("a", UNKNOWN)), 0.0, 80)
     assert "1 item, 0 of known duration, 1 unknown" in cold
     assert not [one for one in cold if one.startswith(("work", "bound"))]
+    assert "predicted wall on 2 devices not known: every item is new" in cold
     assert "0 items, 0 of known duration, 0 unknown" in plan_text.text(Plan((), 1), 0.0, 80)
 
 
