@@ -17,7 +17,6 @@ from pytest_sgpu.core.dispatch import (
     Kill,
     Lost,
     Ready,
-    Record,
     Respawn,
     Retire,
     Started,
@@ -242,7 +241,7 @@ class Session:
             self._gates.respawn(command.worker)
         elif isinstance(command, Retire):
             self._gates.retire(command.worker)
-        elif isinstance(command, Record):
+        else:
             reason = self._record(command.outcome)
             if reason and not self.interrupted:
                 self._stop(reason)

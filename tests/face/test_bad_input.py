@@ -224,7 +224,7 @@ class TestListings:
         assert "./s.sh" in error
 
     def test_the_same_tag_twice_in_the_second_listing(self, repo):
-        repo.suite("s", "line a note\nif [ -n \"${TE_CI_SKIP_CHECK_SUPPORTED:-}\" ]; then line a note; fi")
+        repo.suite("s", 'line a note\nif [ -n "${TE_CI_SKIP_CHECK_SUPPORTED:-}" ]; then line a note; fi')
         assert "the tag 'a' twice" in refused(repo)
 
     def test_a_script_that_ignores_list_mode(self, repo):

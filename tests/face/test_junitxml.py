@@ -38,7 +38,7 @@ class TestOfPytest:
         failure = case.find("failure")
         assert failure is not None
         assert "mod::test_bad_1" in (failure.text or "")
-        assert (properties["estimate"], properties["exit_code"]) == ("", "3")
+        assert (properties["estimate"], properties["exit_code"]) == ("unknown", "3")
         assert cases["c"][0].find("failure") is not None
         assert cases["d"][0].find("error") is not None
         assert cases["d"][1]["exit_code"] == "9"
@@ -84,7 +84,9 @@ class TestValues:
             f'<testcase classname="t" name="n{number}"' + (f' time="{time}"' if time is not None else "") + "/>"
             for number, time in enumerate(self.TIMES)
         )
-        repo.file("times.xml", f'<testsuites><testsuite name="x" tests="3" time="2,400.0">{cases}</testsuite></testsuites>')
+        repo.file(
+            "times.xml", f'<testsuites><testsuite name="x" tests="3" time="2,400.0">{cases}</testsuite></testsuites>'
+        )
         repo.suite("v", {"times": 'cp "$top/times.xml" "$xml"'})
         assert repo.run().code == 0
         text = repo.left("report/junit.xml")

@@ -135,7 +135,10 @@ class TestPlanAndRun:
         assert repo.run(gpus=1).code == 0
         assert repo.seen == planned == list("bdfeca")
         rows = [line.split("\t") for line in repo.left("queue/queue.tsv").splitlines()]
-        assert [(row[0], row[1], row[3], row[5]) for row in rows[:2]] == [("6.0", "s", "b", "1"), ("5.0", "s", "d", "1")]
+        assert [(row[0], row[1], row[3], row[5]) for row in rows[:2]] == [
+            ("6.0", "s", "b", "1"),
+            ("5.0", "s", "d", "1"),
+        ]
 
     def test_unknown_items_have_their_old_number_in_the_file(self, repo):
         repo.suite("s", {"a": "cases 1"})

@@ -59,7 +59,7 @@ class TestEmptySelections:
 
     def test_all_tests_skipped_is_said(self, repo):
         case = '<testcase classname="m" name="t"><skipped message="no device"/></testcase>'
-        repo.suite("s", {"a": f"printf '%s' '<testsuite name=\"x\" tests=\"1\">{case}</testsuite>' >\"$xml\""})
+        repo.suite("s", {"a": f'printf \'%s\' \'<testsuite name="x" tests="1">{case}</testsuite>\' >"$xml"'})
         done = repo.run("-rA")
         assert done.code == 0
         assert repo.outcomes()["s/a"]["reason"] == "every test was skipped (1)"
@@ -233,8 +233,8 @@ class TestOpaqueSuites:
         suite = f'<testsuite name="x" tests="1">{case}</testsuite>'
         repo.opaque(
             "two",
-            f'printf \'{suite}\' one >"${{JUNITXML_PREFIX}}one$JUNITXML_SUFFIX"\n'
-            f'printf \'{suite}\' two >"${{JUNITXML_PREFIX}}two$JUNITXML_SUFFIX"',
+            f"printf '{suite}' one >\"${{JUNITXML_PREFIX}}one$JUNITXML_SUFFIX\"\n"
+            f"printf '{suite}' two >\"${{JUNITXML_PREFIX}}two$JUNITXML_SUFFIX\"",
         )
         repo.opaque("plain", "echo did its work")
         repo.opaque("broken", "echo it broke; exit 7")

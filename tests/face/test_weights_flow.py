@@ -112,9 +112,7 @@ class TestTheTableKnowsOtherTests:
 
     def test_the_plan_has_everything_that_exists_and_nothing_else(self, two):
         plan = two.plan()
-        assert sorted(ranks(plan)) == sorted(
-            ["kept.one", "kept.two", "new.three", "new.four", "new.five", "only"]
-        )
+        assert sorted(ranks(plan)) == sorted(["kept.one", "kept.two", "new.three", "new.four", "new.five", "only"])
         assert plan["totals"]["unknown"] == 3
         assert plan["totals"]["work"] == pytest.approx(80.0)
         assert plan["totals"]["bound"] == pytest.approx(40.0)

@@ -89,7 +89,7 @@ def test_the_level_is_part_of_the_scope(kit, level, expected):
 @pytest.mark.parametrize("level", ["three", "1.5", "-1", "1234567890", "1 2", "\u0661", "3\n"])
 def test_a_level_that_is_none_is_an_error(kit, level):
     kit.passing("one", "a")
-    with pytest.raises(OptionError, match="TEST_LEVEL=.* is no level") as caught:
+    with pytest.raises(OptionError, match=r"TEST_LEVEL=.* is no level") as caught:
         prepared(kit, env={**kit.env, "TEST_LEVEL": level})
     assert "99" in caught.value.hint
 
@@ -139,7 +139,10 @@ def test_an_excuse_for_nothing_is_told(kit):
     kit.passing("one", "a", elsewhere=["b"])
     policy = Policy(allow_empty=("one/b", "one/*", "a", "torch/benchmark"))
     told = [notice for notice in prepared(kit, policy=policy).notices if notice.where == "sgpu_allow_empty"]
-    assert [notice.text.split(";")[0] for notice in told] == ["matches no key: a", "matches no key: torch/benchmark"]
+    assert [notice.text.split(";")[0] for notice in told] == [
+        "matches no key: 'a'",
+        "matches no key: 'torch/benchmark'",
+    ]
     # With a part of the suites it may be about one of the others.
     chosen = prepared(kit, policy=policy, suites=("one",))
     assert not [notice for notice in chosen.notices if notice.where == "sgpu_allow_empty"]

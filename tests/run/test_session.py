@@ -31,7 +31,7 @@ def test_every_item_has_its_outcome_in_the_journal(kit, gateways):
     assert run.statuses == dict.fromkeys(("one/a", "one/b", "one/c", "two"), Status.PASSED)
     state = run.state
     assert (state.ended, state.interrupted, state.running, state.notices) == (True, "", (), ())
-    assert state.plan == run.session.plan
+    assert (state.plan, state.started) == (run.session.plan, run.session.started)
     assert {o.worker for o in state.outcomes} == {"gpu0", "gpu1"}
     assert run.events[:3] == ["run", "plan", "setup"]
     assert run.events[-1] == "end"
