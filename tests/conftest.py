@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+import time
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +29,31 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("sgpu_conf", None):
         for name in [name for name in os.environ if _FOREIGN.fullmatch(name)]:
             del os.environ[name]
+    if hasattr(config, "workerinput"):
+        threading.Thread(target=_watch, daemon=True).start()
+
+
+# A test that hangs must not hold CI for hours. In a worker of pytest-xdist its process is ended: xdist then names
+# the test, counts it as failed and goes on. (pytest's own faulthandler_exit_on_timeout is not in pytest 8.)
+_LIMIT = 300.0
+_begun: list[float] = []
+
+
+def _watch() -> None:
+    while True:
+        time.sleep(5)
+        if any(time.monotonic() - begun > _LIMIT for begun in _begun):
+            os._exit(70)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Note when a test began, for the watch."""
+    _begun[:] = [time.monotonic()]
+    try:
+        return (yield)
+    finally:
+        _begun.clear()
 
 
 # Time is no criterion on a shared machine. HYPOTHESIS_PROFILE=full looks harder.

@@ -177,9 +177,16 @@ class RunDirectory:
         return self.path.resolve() / "junit"
 
     def write_code(self, key: Key, code: int) -> None:
-        """Leave ``<log>.rc`` of an item. Written in place: two bytes are there whole or not at all."""
-        log = self.item_log(key)
-        log.with_name(f"{log.name}.rc").write_text(f"{code}\n", encoding="ascii")
+        """Leave ``<log>.rc`` of an item. Written in place: two bytes are there whole or not at all.
+
+        Raises OSError for a link or a pipe that an item has put there: nothing follows or waits for it.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+        handle = os.open(f"{self.item_log(key)}.rc", flags, 0o666)
+        try:
+            os.write(handle, b"%d\n" % code)
+        finally:
+            os.close(handle)
 
     def shown(self, path: Path) -> str:
         """Give a path as people read it: relative to the working directory when it lies below."""

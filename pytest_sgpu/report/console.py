@@ -23,6 +23,7 @@ _LANES = 16
 _NAME_LIMIT = 14
 _TENTH = 0.05  # what would be shown as 0.0s is not shown
 _TAIL_BYTES = 200_000  # more of a log than twelve lines need is not even looked at
+_PROOF_HINT = "a test leaves its JUnit file; a program prints `TE_CI_RAN <tag>`, or is named in sgpu_allow_empty"
 
 
 def finished_line(outcome: Outcome, clock_text: str, done: int, total: int, width: int) -> Line:

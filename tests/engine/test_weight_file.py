@@ -274,3 +274,13 @@ def test_a_read_only_folder_and_an_unreadable_table_are_left_alone(unreadable):
         assert path.read_text() == "torch/b 4.0\n"
     finally:
         shutil.rmtree(folder)
+
+
+def test_what_is_no_regular_file_is_never_replaced(tmp_path):
+    pipe = tmp_path / "pipe.txt"
+    os.mkfifo(pipe)
+    place = weight_file.WeightPlace(pipe, pipe)
+    _, notices = weight_file.update_weights(place, SCOPE, lambda table: weights.learn(table, {Key("s", "a"): 1.0}))
+    assert [notice.text for notice in notices] == ["no regular file, so nothing was learned"]
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]

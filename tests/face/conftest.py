@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -21,6 +22,8 @@ SHIM = Path(__file__).with_name("shim.sh")
 PATIENCE = 120.0  # seconds; only a hang takes that long
 
 Lines = Mapping[str, str]
+Process: TypeAlias = "subprocess.Popen[bytes]"
+Record = dict[str, Any]  # of the journal, or a plan: as JSON has them
 
 
 @dataclass(frozen=True)
@@ -139,13 +142,14 @@ class Repository:
             **more,
         }
 
-    def start(self, *words: str, env: Mapping[str, str | None] | None = None, **options: object) -> subprocess.Popen:
+    def start(self, *words: str, env: Mapping[str, str | None] | None = None, **options: object) -> Process:
         """Start a command in a session of its own. A variable that is None is not there."""
         full = {name: value for name, value in {**self.env(), **(env or {})}.items() if value is not None}
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | options
-        return subprocess.Popen(words, cwd=self.path, env=full, start_new_session=True, **options)  # type: ignore[call-overload]
+        made: Process = subprocess.Popen(words, cwd=self.path, env=full, start_new_session=True, **options)  # type: ignore[call-overload]
+        return made
 
-    def end(self, process: subprocess.Popen, patience: float = PATIENCE) -> Done:
+    def end(self, process: Process, patience: float = PATIENCE) -> Done:
         """Wait for a process, and for all of its output; a hang is a failure of the test, with what it printed."""
         try:
             out, err = process.communicate(timeout=patience)
@@ -155,7 +159,7 @@ class Repository:
             raise AssertionError(f"still running after {patience:g} s\n{_text(out)}\n{_text(err)}") from None
         return Done(process.returncode, _text(out), _text(err))
 
-    def end_with_open_input(self, process: subprocess.Popen) -> Done:
+    def end_with_open_input(self, process: Process) -> Done:
         """Wait for a process while its standard input stays open."""
         with ThreadPoolExecutor(2) as readers:
             out, err = (readers.submit(stream.read) for stream in (process.stdout, process.stderr))  # type: ignore[union-attr]
@@ -197,11 +201,12 @@ class Repository:
         assert "INTERNALERROR" not in done.text, done.text
         return done
 
-    def plan(self, *args: str, **options: object) -> dict:
+    def plan(self, *args: str, **options: object) -> Record:
         """Give the plan as ``--sgpu-plan=json`` prints it."""
         done = self.run("--sgpu-plan=json", *args, **options)  # type: ignore[arg-type]
         assert done.code == 0, done.text
-        return json.loads(done.out)
+        made: Record = json.loads(done.out)
+        return made
 
     # -- what a run left --------------------------------------------------------------------------
 
@@ -222,15 +227,17 @@ class Repository:
         path = self.path / "seen"
         return path.read_text(encoding="utf-8", errors="surrogateescape").splitlines() if path.exists() else []
 
-    def outcomes(self, logs: Path | None = None) -> dict[str, dict]:
+    def records(self, logs: Path | None = None) -> list[Record]:
+        """The journal."""
+        text = ((logs or self.logs) / "queue" / "journal.jsonl").read_text(encoding="ascii")
+        return [json.loads(line) for line in text.splitlines()]
+
+    def outcomes(self, logs: Path | None = None) -> dict[str, Record]:
         """The outcome records of the journal, by key. Exactly one for each key."""
-        found: dict[str, dict] = {}
-        for line in ((logs or self.logs) / "queue" / "journal.jsonl").read_text(encoding="ascii").splitlines():
-            record = json.loads(line)
-            if record["event"] == "outcome":
-                assert record["key"] not in found, line
-                found[record["key"]] = record
-        return found
+        found = [record for record in self.records(logs) if record["event"] == "outcome"]
+        by_key = {record["key"]: record for record in found}
+        assert len(by_key) == len(found), "an item has two outcomes"
+        return by_key
 
     def status(self) -> dict[str, str]:
         return {key: record["status"] for key, record in self.outcomes().items()}

@@ -103,7 +103,7 @@ class TestHugeSummary:
         limit = 1024 * 1024
         before = b"e" * (limit - 60 * 1024) + b"\n"
         summary = repo.file("summary.md", before)
-        say = "n=0; while [ $n -lt 25 ]; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; n=$((n+1)); done"
+        say = f"n=0; while [ $n -lt 25 ]; do echo {'y' * 65}; n=$((n+1)); done"
         repo.suite("big", {f"some_module.backend_{n}": f"ran; {say}; exit 1" for n in range(60)})
         done = repo.run("-q", gpus=3, env={"GITHUB_STEP_SUMMARY": str(summary)})
         assert done.code == 1

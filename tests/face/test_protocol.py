@@ -32,11 +32,9 @@ run() { # level tag exit_code
     bad=0; [ "$3" -eq 0 ] || bad=1
     file="${JUNITXML_PREFIX}$tag${JUNITXML_SUFFIX}"
     [ -n "$JUNITXML_SUFFIX" ] || file=/dev/null
-    if [ $bad -eq 1 ]; then
-        printf '<testsuite name="p" tests="1" failures="1"><testcase classname="m" name="t"><failure message="m"/></testcase></testsuite>' >"$file"
-    else
-        printf '<testsuite name="p" tests="1" failures="0"><testcase classname="m" name="t"/></testsuite>' >"$file"
-    fi
+    failure=""; [ $bad -eq 0 ] || failure='<failure message="m"/>'
+    head="<testsuite name='p' tests='1' failures='$bad'><testcase classname='m' name='t'>"
+    echo "$head$failure</testcase></testsuite>" >"$file"
     echo "VERDICT $tag $3" >>"$RECORD"
     [ "$3" -eq 0 ] || worst=1
 }

@@ -9,7 +9,7 @@ import re
 import pytest
 
 
-def ranks(plan: dict) -> list[str]:
+def ranks(plan) -> list[str]:
     return [entry["tag"] for entry in plan["entries"]]
 
 

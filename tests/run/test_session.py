@@ -431,12 +431,15 @@ def test_an_item_that_nobody_handed_out_is_no_outcome(kit):
 # ---------------------------------------------------------------- disks
 
 
-def test_a_code_that_cannot_be_written_is_a_notice(kit):
-    kit.suite("one", {"a": f"ran a; mkdir {kit.logs}/items/one.a.log.rc"})
+@pytest.mark.parametrize("there", ["mkdir", "ln -s ../precious", "mkfifo"])
+def test_a_code_that_cannot_be_written_is_a_notice(kit, there):
+    kit.suite("one", {"a": f"ran a; {there} {kit.logs}/items/one.a.log.rc"})
     run = kit.run()
     assert run.statuses == {"one/a": Status.PASSED}
     (notice,) = run.state.notices
-    assert notice.text.startswith("the exit code of an item could not be written: Is a directory")
+    assert notice.text.startswith("the exit code of an item could not be written: ")
+    assert notice.where == f"{kit.logs}/items/one.a.log.rc"
+    assert not (kit.logs / "precious").exists()
 
 
 def test_a_plan_that_cannot_be_written_is_a_notice(kit):
