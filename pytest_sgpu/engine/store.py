@@ -38,7 +38,6 @@ class RunDirectory:
         self.path = path
         self._lock = FileLock(str(path / _LOCK))
         self._journal: TextIO | None = None
-        self._made: set[str] = set()
 
     def check(self) -> None:
         """Refuse a place that cannot be a run directory. Looks only; creates nothing.
@@ -156,8 +155,7 @@ class RunDirectory:
         directories that the script expects; where one cannot be made, the item will leave no file.
         """
         prefix, file, needed = self._junit_place(key)
-        if needed not in self._made:
-            self._made.add(needed)
+        if not os.path.isdir(needed):  # noqa: PTH112 - asked for every item
             with contextlib.suppress(OSError):
                 Path(needed).mkdir(parents=True, exist_ok=True)
         return prefix, Path(file) if file else None

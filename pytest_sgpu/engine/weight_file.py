@@ -94,7 +94,7 @@ def update_weights(
     path = Path(os.path.realpath(name))  # a link stays a link, and all who share the file share the lock
     if not os.path.lexists(path) and not change(WeightTable(scope)).entries:
         return WeightTable(scope), ()
-    if path.exists() and not path.is_file():  # replacing it would take away a device such as /dev/null
+    if path.exists() and not path.is_file() and not path.is_dir():  # replacing takes a device such as /dev/null away
         return WeightTable(scope), (Notice("no regular file, so nothing was learned", str(name)),)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
