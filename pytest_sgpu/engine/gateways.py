@@ -1,4 +1,4 @@
-"""The workers' gateways: start, order, end, and one queue of events. The only module that imports execnet.
+"""The workers' gateways: start, order, end, and one queue of events.
 
 Guarantees: an order waits for no answer and never raises because a worker is gone; its end comes as a
 ``WorkerGone`` event, once per incarnation that was not told to leave. Messages of an older generation
@@ -12,259 +12,28 @@ Times are seconds since the run began, from the clock that is passed in. (engine
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pkgutil
 import queue
 import shlex
-import signal
-import subprocess
 import sys
 import threading
 import time
-import types
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
-
-import execnet
-from execnet.gateway_base import ThreadExecModel
-from execnet.gateway_bootstrap import bootstrap
-from execnet.gateway_io import create_io
-from execnet.xspec import XSpec
 
 from pytest_sgpu.engine.events import Event, ItemEnded, ItemRun, ItemStarted, Posted, WorkerGone, WorkerReady
+from pytest_sgpu.engine.gate import Gate, source
 from pytest_sgpu.errors import WorkerError
-from pytest_sgpu.model import Ending, Worker
+from pytest_sgpu.model import Worker
 
 __all__ = ["Event", "Gateways", "ItemEnded", "ItemRun", "ItemStarted", "Posted", "WorkerGone", "WorkerReady"]
 
-_END = ("end",)
-_EXIT_WAIT = 2.0  # seconds from the end of a channel to the end of its process, then it is killed
-_FAIL_WAIT = 0.3  # the same when it never came up
 _CLOSE_MARGIN = 2.0  # seconds beyond the grace that a worker gets to clean up and leave
-_CLEAN_WAIT = 4.0  # seconds that the cleaning behind a dead worker may take; the guardian takes two
-_QUOTE = 2000  # bytes of a dead gateway's standard error that are read for its last line
-
-
-def _source(name: str) -> str:
-    data = pkgutil.get_data(__package__, name)
-    assert data is not None
-    return data.decode()
 
 
 def _pack(env: Mapping[str, str]) -> bytes:
     """Give an environment as one string of bytes: execnet sends text only when it is UTF-8."""
     return b"\0".join(os.fsencode(f"{name}={value}") for name, value in env.items())
-
-
-class _Model(ThreadExecModel):
-    """execnet's way to start things, changed: processes in sessions of their own, threads that can be seen."""
-
-    def __init__(self, stderr: int) -> None:
-        self._popen = partial(subprocess.Popen, stderr=stderr, start_new_session=True)
-
-    @property
-    def subprocess(self) -> types.SimpleNamespace:
-        return types.SimpleNamespace(PIPE=subprocess.PIPE, Popen=self._popen)
-
-    def start(self, func: Callable[..., object], args: tuple[object, ...] = ()) -> None:
-        threading.Thread(target=func, args=args, name="sgpu-gateway", daemon=True).start()
-
-
-class _Gate:
-    """One incarnation of a worker: the process, the channel, and what is known of its end.
-
-    ``open`` runs in a thread of its own, ``_hear`` in execnet's receiver thread, the rest in the
-    controller's. Whoever sets ``gone`` first reports the end.
-    """
-
-    def __init__(
-        self, worker: Worker, setup: Mapping[str, Any], put: Callable[[Event], None], clock: Callable[[], float]
-    ) -> None:
-        self.worker = worker
-        self._setup = setup
-        self.running = ""
-        self.failure = ""  # how it ended
-        self.up = threading.Event()  # it answered, or never will
-        self._put = put
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._quiet = False
-        self._was_up = False
-        self._gone = False
-        self._why = ""
-        self._stderr = os.memfd_create("sgpu-worker-stderr")
-        self._process: subprocess.Popen[bytes] | None = None
-        self._gateway: execnet.Gateway | None = None
-        self._channel: Any = None
-
-    def open(self, python: str, timeout: float) -> None:
-        """Start the gateway and wait for its greeting. Every failure ends as a ``WorkerGone``."""
-        # Signals are for the main thread, which this wakes from its queue; the worker unblocks them for itself.
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-        alarm = threading.Timer(timeout, self._give_up, (f"it did not answer within {timeout:g} s",))
-        alarm.daemon = True
-        alarm.start()
-        try:
-            self._connect(python)
-            self.up.wait()
-        except Exception as error:  # noqa: BLE001 - execnet raises many kinds here, AssertionError among them
-            self._bury(f"{type(error).__name__}: {error}", _FAIL_WAIT)
-        finally:
-            alarm.cancel()
-
-    def _connect(self, python: str) -> None:
-        spec = XSpec(f"popen//id={self.worker.id}-{self.worker.generation}//execmodel=thread")
-        spec.python = python
-        with self._lock:
-            if self._quiet:
-                raise WorkerError("the run is over")
-            io = create_io(spec, execmodel=_Model(self._stderr))
-            self._process = io.popen
-        self._gateway = bootstrap(io, spec)
-        self._channel = self._gateway.remote_exec(_source("worker.py"))
-        self._channel.setcallback(self._hear, endmarker=_END)
-        self._channel.send(("start", self._setup))
-
-    def send(self, kind: str, content: object) -> None:
-        """Send an order. When the worker is gone, its event is on the way already."""
-        if self._channel is not None:
-            with contextlib.suppress(OSError):
-                self._channel.send((kind, content))
-
-    def leave(self, grace: float) -> None:
-        """Tell the worker to end, its item first. No ``WorkerGone`` comes for it."""
-        with self._lock:
-            self._quiet = True
-        if self.up.is_set():
-            self.send("exit", {"grace": grace})
-        else:
-            self.kill("it was told to leave before it was up")
-
-    def kill(self, why: str) -> None:
-        """Kill the gateway's process. The guardian of the worker does the rest."""
-        self._why = self._why or why
-        if self._process is not None:
-            with contextlib.suppress(OSError):
-                self._process.kill()
-
-    def wait(self, timeout: float) -> bool:
-        """Wait for the end of the process and of the threads around it. Say whether all is over."""
-        until = time.monotonic() + timeout
-        if self._process is not None:
-            try:
-                self._process.wait(max(0.0, timeout))
-            except subprocess.TimeoutExpired:
-                return False
-        if self._gateway is not None:
-            self._gateway.join(max(0.1, until - time.monotonic()))
-        return True
-
-    def _hear(self, message: tuple[Any, ...]) -> None:
-        kind, *rest = message
-        if kind == "hello":
-            self._was_up = True
-            self._put(WorkerReady(self.worker, rest[0]["pid"], self._clock()))
-            self.up.set()
-        elif kind == "started":
-            self._put(ItemStarted(self.worker, rest[0]["id"], rest[0]["pid"], self._clock()))
-        elif kind == "finished":
-            self._put(self._ended(rest[0]))
-        elif kind == "broken":
-            self._why = "an error of its own: " + rest[0].strip().splitlines()[-1]
-        elif kind == "end":
-            self._bury("")
-
-    def _ended(self, report: Mapping[str, Any]) -> ItemEnded:
-        """Translate at the border. The end was ``late`` seconds ago, before the worker cleaned up."""
-        at = self._clock()
-        stop = at - report["late"]
-        ending = Ending(
-            exit_code=report["exit_code"],
-            signal=report["signal"],
-            start=stop - report["seconds"],
-            stop=stop,
-            ran=report["ran"],
-            partial=report["partial"],
-            killed=report["killed"],
-            reason=report["reason"],
-        )
-        return ItemEnded(self.worker, report["id"], ending, tuple((pid, text) for pid, text in report["left"]), at)
-
-    def _give_up(self, why: str) -> None:
-        """Kill a gateway that is not up in time; something else may keep its pipe open, so wait for nothing."""
-        self.kill(why)
-        self._bury("")
-
-    def _bury(self, error: str, patience: float = _EXIT_WAIT) -> None:
-        """Learn how the process ended, let go of it, and say so once."""
-        status = self._last_status(patience)
-        with self._lock:
-            if self._gone:
-                return
-            self._gone = True
-            quiet = self._quiet
-        reason = self._why or self._complaint(status) or ("" if status is not None and status >= 0 else error)
-        os.close(self._stderr)
-        if status and self._was_up:
-            self._clean_up()
-        how = "could not be started" if status is None else _how(status)
-        self.failure = f"worker {self.worker.id} {how}" + (f": {reason}" if reason else "")
-        if not quiet:
-            self._put(WorkerGone(self.worker, self.failure, self._clock()))
-        self.up.set()
-        if self._process is not None and self._gateway is None:  # else execnet closes them
-            for file in (self._process.stdin, self._process.stdout):
-                with contextlib.suppress(OSError):
-                    assert file is not None
-                    file.close()
-
-    def _clean_up(self) -> None:
-        """Kill what a dead worker's item left, as its guardian does at the same time unless that was killed too.
-
-        When this is over the device is free, so that ``WorkerGone`` may lead to the next item there.
-        """
-        guardian = [sys.executable, "-I", "-S", "-c", self._setup["guardian"], "sgpu-guardian", self._setup["cookie"]]
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            null = subprocess.DEVNULL
-            subprocess.run(
-                guardian,
-                stdin=null,
-                stdout=null,
-                stderr=null,
-                cwd="/",
-                timeout=_CLEAN_WAIT,
-                start_new_session=True,
-                check=False,
-            )
-
-    def _last_status(self, patience: float) -> int | None:
-        if self._process is None:
-            return None
-        try:
-            return self._process.wait(patience)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return self._process.wait()
-
-    def _complaint(self, status: int | None) -> str:
-        """Give the last line that the gateway wrote to its standard error."""
-        if status is None or status < 0:
-            return ""
-        size = os.fstat(self._stderr).st_size
-        lines = os.pread(self._stderr, _QUOTE, max(0, size - _QUOTE)).decode("utf-8", "replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
-
-
-def _how(status: int) -> str:
-    if status >= 0:
-        return f"ended with exit code {status}"
-    try:
-        return f"was killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was killed by signal {-status}"
 
 
 class Gateways:
@@ -294,9 +63,9 @@ class Gateways:
         self._python = f"{python or shlex.quote(sys.executable)} {plain}"
         self._start_timeout = start_timeout
         self._run = uuid.uuid4().hex
-        self._guardian = _source("guardian.py")
+        self._guardian = source("guardian.py")
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._gates: dict[tuple[str, int], _Gate] = {}
+        self._gates: dict[tuple[str, int], Gate] = {}
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -310,10 +79,10 @@ class Gateways:
         if gates and all(gate.failure for gate in gates):
             raise WorkerError(f"no worker could be started: {gates[0].failure}", "it runs " + self._python)
 
-    def _open(self, worker: Worker) -> _Gate:
+    def _open(self, worker: Worker) -> Gate:
         cookie = f"{self._run}-{worker.id}-{worker.generation}".encode()
         setup = {"env": self._env, "cookie": cookie, "guardian": self._guardian}
-        gate = self._gates[worker.id, worker.generation] = _Gate(worker, setup, self._events.put, self._clock)
+        gate = self._gates[worker.id, worker.generation] = Gate(worker, setup, self._events.put, self._clock)
         thread = threading.Thread(target=gate.open, args=(self._python, self._start_timeout), daemon=True)
         self._threads.append(thread)
         thread.start()
