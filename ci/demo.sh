@@ -43,7 +43,7 @@ if [ "$(cat "$venv/stamp" 2>/dev/null || :)" != "$stamp" ]; then
         "$python cannot make a virtual environment" \
         "on Debian and Ubuntu it needs a package: apt install python3-venv" \
         "or name another interpreter: PYTHON=/path/to/python3 ./ci/demo.sh"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[demo]" || stop \
+    "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --editable ".[demo]" || stop \
         "pip could not install this package with its extra 'demo'; its own message is above" \
         "without a network, point pip to an index or to wheels: PIP_INDEX_URL, PIP_FIND_LINKS"
     echo "$stamp" >"$venv/stamp"

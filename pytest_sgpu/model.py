@@ -247,6 +247,11 @@ class JUnitFacts:
     damage: str = ""
     warnings: tuple[str, ...] = ()
 
+    @property
+    def only_skips(self) -> bool:
+        """Whether there are test cases, and every one was skipped: nothing was tested."""
+        return bool(self.tests.cases) and self.tests.cases == self.tests.skipped
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -7,6 +7,8 @@ Everything else is imported only when a conf file was given.
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -73,6 +75,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "warn or fail: what an item is whose exit code is 0 while its JUnit file has failed tests",
         default="warn",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """Say what to do when a conftest stops a queue before it begins: items do not need it, pytest loads it."""
+    try:
+        return (yield)
+    except Exception:
+        if not os.environ.get(ITEM_MARKER) and getattr(early_config.known_args_namespace, "sgpu_conf", None):
+            sys.stderr.write("sgpu: pytest could not load a conftest.py; the queue needs none: --noconftest\n")
+        raise
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Generator
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester"]
 
@@ -29,8 +28,20 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("sgpu_conf", None):
         for name in [name for name in os.environ if _FOREIGN.fullmatch(name)]:
             del os.environ[name]
+        _register_profiles()
     if hasattr(config, "workerinput"):
         threading.Thread(target=_watch, daemon=True).start()
+
+
+def _register_profiles() -> None:
+    """Make the profiles: time is no criterion on a shared machine. HYPOTHESIS_PROFILE=full looks harder."""
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile(
+        "quick", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    )
+    settings.register_profile("full", settings.get_profile("quick"), max_examples=400)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 # A test that hangs must not hold CI for hours. In a worker of pytest-xdist its process is ended: xdist then names
@@ -54,11 +65,3 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
         return (yield)
     finally:
         _begun.clear()
-
-
-# Time is no criterion on a shared machine. HYPOTHESIS_PROFILE=full looks harder.
-settings.register_profile(
-    "quick", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
-settings.register_profile("full", settings.get_profile("quick"), max_examples=400)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

@@ -53,13 +53,12 @@ def teaches(outcome: Outcome) -> bool:
     opaque item counts as its own). Not a run that was excused from proof, none that only skipped its
     tests, and none that never started.
     """
-    tests = outcome.junit.tests
     return (
         outcome.status.teaches
         and outcome.complete
         and outcome.exit_code not in NOT_STARTED
         and outcome.proof not in {"", "allowed"}
-        and not (tests.cases and tests.cases == tests.skipped)
+        and not outcome.junit.only_skips
         and outcome.start is not None
         and outcome.stop is not None
     )

@@ -417,11 +417,13 @@ class Worker:
 
     def _condemn(self, reason: str, grace: float, item_id: str | None = None) -> None:
         """Ask the item's whole tree to end; what is there after the grace is killed by _attend."""
-        if not self.item or self.status is not None or item_id not in (None, self.item_id):
+        if not self.item or item_id not in (None, self.item_id):
             return
         deadline = time.monotonic() + grace
-        if self.killed:
+        if self.killed:  # also when the item itself has ended: its children may still have their grace
             self.deadline = min(self.deadline, deadline)
+            return
+        if self.status is not None:
             return
         self.killed, self.deadline = reason or "killed", deadline
         if grace > 0:

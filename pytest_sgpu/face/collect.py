@@ -111,7 +111,7 @@ def _not_found(argument: str, items: Sequence[SgpuItem]) -> str:
     for nodeid in list(names):
         parts = nodeid.split(SEPARATOR)
         names.update(SEPARATOR.join(parts[:count]) for count in range(1, len(parts)))
-    near = difflib.get_close_matches(argument, sorted(names), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(argument, sorted(names), n=1, cutoff=0.85)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return (
         f"not found: {one_line(argument)}: with --sgpu-conf, arguments are node ids of the queue\n"

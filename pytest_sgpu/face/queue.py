@@ -214,9 +214,11 @@ def _end(session: pytest.Session, interrupted: str) -> None:
     The words are those that stopped the run; pytest's own count the stopped items as failures by now.
     """
     if session.shouldfail:
-        raise session.Failed(interrupted or session.shouldfail)
+        session.shouldfail = interrupted or session.shouldfail
+        raise session.Failed(session.shouldfail)
     if session.shouldstop:
-        raise session.Interrupted(interrupted or session.shouldstop)
+        session.shouldstop = interrupted or session.shouldstop
+        raise session.Interrupted(session.shouldstop)
     if interrupted:
         raise session.Interrupted(interrupted)
 

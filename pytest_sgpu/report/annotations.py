@@ -71,7 +71,7 @@ def _notes(view: RunView) -> Iterable[_Note]:
         if outcome.status in _SHARED:
             suite = outcome.key.suite if outcome.status is Status.SETUP_FAILED else ""
             shared.setdefault((outcome.status, suite, outcome.reason), []).append(outcome)
-        elif outcome.status.failed or outcome.junit.tests.bad:
+        elif outcome.status.failed or outcome.junit.tests.bad or outcome.junit.only_skips:
             yield _item_note(view, outcome)
     for same in shared.values():
         yield _shared_note(same)
@@ -113,6 +113,6 @@ def _rest(notes: list[_Note]) -> _Note:
     warnings = len(notes) - sum(note.level == "error" for note in notes)
     parts = [f"{counted(errors, 'more item')} did not pass"] if errors else []
     if warnings:
-        parts.append(f"{counted(warnings, 'more item')} passed with failing tests inside")
+        parts.append(f"{counted(warnings, 'more item')} passed with failing or only skipped tests inside")
     said = (", ".join(parts), "all of them are in report/schedule.md and report/junit.xml of the run directory")
     return _Note(notes[0].rank, "error" if errors else "warning", parts[0], said)

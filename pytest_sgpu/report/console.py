@@ -23,7 +23,7 @@ _LANES = 16
 _NAME_LIMIT = 14
 _TENTH = 0.05  # what would be shown as 0.0s is not shown
 _TAIL_BYTES = 200_000  # more of a log than twelve lines need is not even looked at
-_PROOF_HINT = "a test leaves its JUnit file; a program prints `TE_CI_RAN <tag>`, or is named in sgpu_allow_empty"
+_PROOF_HINT = "a program may print `TE_CI_RAN <tag>`; see sgpu_allow_empty"
 
 
 def finished_line(outcome: Outcome, clock_text: str, done: int, total: int, width: int) -> Line:
@@ -80,6 +80,8 @@ def _word(outcome: Outcome) -> tuple[str, str]:
             return f"PASSED, BUT {text.counted(tests.bad, 'TEST').upper()} FAILED", "warn"
         if outcome.proof == "allowed":
             return "PASSED WITHOUT PROOF", "warn"
+        if outcome.junit.only_skips:
+            return "PASSED, EVERY TEST SKIPPED", "warn"
         return "", "pass" if not outcome.reason else "warn"
     word = outcome.status.value.upper()
     number = signal_of(outcome)
@@ -201,6 +203,8 @@ def closing_lines(
         "passed without proof that anything ran (sgpu_allow_empty)",
         [o for o in known if o.status is Status.PASSED and o.proof == "allowed"],
     )
+    skipped = [o for o in known if o.status is Status.PASSED and o.junit.only_skips]
+    made += _named("passed, but every test inside was skipped", skipped)
     made += _named("not run", [o for o in known if o.status is Status.NOT_RUN])
     for label, path in (("report", report), ("logs", logs), ("junit", junit), ("weights", weights)):
         if path:

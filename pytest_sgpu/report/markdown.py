@@ -169,6 +169,11 @@ def _doubtful(outcomes: Iterable[Outcome]) -> list[str]:
             "Nothing shows that these ran anything; `sgpu_allow_empty` excuses them:",
             [outcome for outcome in passed if outcome.proof == "allowed"],
         ),
+        _listed(
+            "Passed, but every test was skipped",
+            "Their exit code is 0 and their JUnit files hold test cases, none of which ran:",
+            [outcome for outcome in passed if outcome.junit.only_skips],
+        ),
     ]
 
 

@@ -73,6 +73,8 @@ def _totals(plan: Plan, predicted: float, width: int) -> list[str]:
         )
     guessed = any(e.estimate.seconds is not None for e in plan.entries)
     figure = _seconds(predicted) if guessed else "not known: every item is new"
+    if guessed and plan.unknown:
+        figure = f"at least {figure}"
     lines += _fit([f"predicted wall on {devices} {figure}"], width)
     if plan.unknown and known:
         lines += _fit(["unknown items count as 0 s, or as their guess (~)"], width)

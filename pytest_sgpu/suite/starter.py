@@ -71,6 +71,7 @@ def next_steps(place: str) -> str:
     return (
         "Next:\n"
         f"{go}"
+        "  export TEST_LEVEL=1   # the level of the workflow; unset means every line\n"
         f"  pytest -p sgpu --sgpu-conf={CONF} --sgpu-gpus=2 --sgpu-plan   # shows the queue, runs nothing\n"
         f"  pytest -p sgpu --sgpu-conf={CONF} --sgpu-gpus=2               # runs it on 2 virtual devices\n"
         f"  pytest -p sgpu --sgpu-conf={CONF}                             # runs it on the GPUs of this machine\n"

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # The suite protocol as these tests need it, in POSIX sh. A suite sources it and has, per call line,
 #
 #     line TAG BODY [GPUS]

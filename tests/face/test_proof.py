@@ -63,6 +63,10 @@ class TestEmptySelections:
         done = repo.run("-rA")
         assert done.code == 0
         assert repo.outcomes()["s/a"]["reason"] == "every test was skipped (1)"
+        assert "PASSED, EVERY TEST SKIPPED s/a" in done.out
+        assert "1 item passed, but every test inside was skipped:" in done.out
+        assert "## Passed, but every test was skipped (1)" in repo.left("report/schedule.md")
+        assert not repo.learned()
         assert repo.junit().results == {"skipped": 1}
 
 

@@ -76,7 +76,7 @@ def test_columns_and_totals():
         "4 items, 2 of known duration, 2 unknown",
         "work 120.0s (2m00s), longest item 100.0s (1m40s): torch/a",
         "bound on 2 devices 100.0s (1m40s) = max(work / 2, longest)",
-        "predicted wall on 2 devices 173.0s (2m53s)",
+        "predicted wall on 2 devices at least 173.0s (2m53s)",
         "unknown items count as 0 s, or as their guess (~)",
     ]
 
