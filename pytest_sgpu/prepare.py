@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_sgpu.core import conf, items, plan
-from pytest_sgpu.core.text import one_line, shown
+from pytest_sgpu.core.text import printable, shown
 from pytest_sgpu.core.verdict import Policy
 from pytest_sgpu.engine import devices, scripts
-from pytest_sgpu.engine.store import RunDirectory
+from pytest_sgpu.engine.files import read_regular
+from pytest_sgpu.engine.store import RunDirectory, why
 from pytest_sgpu.engine.weight_file import WeightPlace, read_weights, weight_place
 from pytest_sgpu.errors import ConfError, OptionError
 from pytest_sgpu.model import Census, Device, Item, Key, Mode, Notice, Plan, Scope, Suite, WeightTable
 
+_LARGEST_CONF = 16 << 20  # bytes; a conf file has a line per suite
 DEFAULT_LEVEL = "99"  # what the suite scripts take an unset or empty TEST_LEVEL for
 
 
@@ -119,18 +121,19 @@ def make_plan(prepared: Prepared, chosen: Sequence[Item], *, keep_order: bool) -
 def _texts(options: Options) -> list[tuple[str, str]]:
     texts = []
     for name, path in zip(options.conf_names, options.confs, strict=True):
+        shown_name = printable(name) or "--sgpu-conf="
         try:
-            data = path.read_bytes()
-        except OSError as error:
+            data = read_regular(path, most=_LARGEST_CONF)
+        except (OSError, ValueError) as error:
             raise ConfError(
-                f"{name}: the conf file cannot be read: {error.strerror}", "check --sgpu-conf=FILE"
+                f"{shown_name}: the conf file cannot be read: {why(error)}", "check --sgpu-conf=FILE"
             ) from None
         try:
             texts.append((name, data.decode("utf-8-sig")))
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
             raise ConfError(
-                f"{name}:{line}: not UTF-8 text (byte 0x{data[error.start]:02x})", "save it as UTF-8"
+                f"{shown_name}:{line}: not UTF-8 text (byte 0x{data[error.start]:02x})", "save it as UTF-8"
             ) from None
     return texts
 
@@ -139,7 +142,7 @@ def _level(env: Mapping[str, str]) -> str:
     level = env.get("TEST_LEVEL", "") or DEFAULT_LEVEL
     if not re.fullmatch(r"[0-9]{1,9}", level):
         raise OptionError(
-            f"TEST_LEVEL={one_line(level)!r} is no level: a whole number such as 1 or 3 is expected",
+            f"TEST_LEVEL={shown(level)} is no level: a whole number of at most 9 digits, such as 1 or 3, is expected",
             f"unset it to run everything (level {DEFAULT_LEVEL})",
         )
     return str(int(level))

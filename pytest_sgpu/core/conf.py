@@ -26,6 +26,7 @@ _FORM = "a line is: <label> <logfile> <mode> <command> [args...], and <mode> is 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 _NAME_RULE = "letters, digits and _ . + - are allowed, the first one a letter or a digit, at most 200 in all"
 _LONGEST_NAME = 200  # with .rc and a temporary ending it must stay a file name
+_LONGEST_LINE = 10_000
 _RC = ".rc"
 _CLOSE = 0.5
 _WORD = re.compile(r"""[ \t\r]*(?!#)(?:[^ \t\r'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""")
@@ -108,6 +109,8 @@ def _lines(conf: str, text: str) -> Iterator[_Line]:
     for number, raw in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if "\0" in raw:
             raise _Line(conf, number, ()).error("a NUL byte", "a conf file is plain text")
+        if len(raw) > _LONGEST_LINE:
+            raise _Line(conf, number, ()).error(f"a line of {len(raw)} characters", f"{_LONGEST_LINE} are the most")
         try:
             words = tuple(shlex.split(_uncommented(raw)))
         except ValueError:
@@ -115,6 +118,8 @@ def _lines(conf: str, text: str) -> Iterator[_Line]:
             raise _Line(conf, number, ()).error(
                 message, "each suite stands on one line, quoted as in a shell"
             ) from None
+        if raw.rstrip("\r").count("\r") > sum(word.count("\r") for word in words):
+            raise _Line(conf, number, ()).error("a carriage return inside the line", "end lines with a line feed")
         if words:
             yield _Line(conf, number, words)
 

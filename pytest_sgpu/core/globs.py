@@ -36,10 +36,10 @@ def glob_escape(tag: str) -> str:
 def filter_matches(filter_text: str, tag: str) -> bool:
     """Whether the caller's TEST_FILTER selects a tag: any of its globs does, or there is none.
 
-    Globs are divided as a shell divides words. A text of blanks only has no glob, and selects all.
+    Globs are divided as a shell divides words. No text selects all; a text of blanks has no glob and
+    selects nothing, as in the scripts, which loop over its words.
     """
-    globs = [glob for glob in re.split(r"[ \t\n]+", filter_text) if glob]
-    return not globs or any(glob_match(glob, tag) for glob in globs)
+    return not filter_text or any(glob_match(glob, tag) for glob in re.split(r"[ \t\n]+", filter_text) if glob)
 
 
 def glob_match(pattern: str, text: str) -> bool:

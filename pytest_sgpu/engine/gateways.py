@@ -31,9 +31,14 @@ __all__ = ["Event", "Gateways", "ItemEnded", "ItemRun", "ItemStarted", "Posted",
 _CLOSE_MARGIN = 2.0  # seconds beyond the grace that a worker gets to clean up and leave
 
 
+def _bytes(text: str) -> bytes:
+    """Give text as the suite scripts wrote it: UTF-8, whatever the controller's own locale says of files."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 def _pack(env: Mapping[str, str]) -> bytes:
     """Give an environment as one string of bytes: execnet sends text only when it is UTF-8."""
-    return b"\0".join(os.fsencode(f"{name}={value}") for name, value in env.items())
+    return b"\0".join(_bytes(f"{name}={value}") for name, value in env.items())
 
 
 class Gateways:
@@ -98,13 +103,13 @@ class Gateways:
             "run",
             {
                 "id": item.id,
-                "argv": [os.fsencode(word) for word in item.argv],
-                "cwd": os.fsencode(item.cwd or self._cwd),
-                "env": {os.fsencode(name): os.fsencode(text) for name, text in item.env.items() if text is not None},
-                "unset": [os.fsencode(name) for name, text in item.env.items() if text is None],
-                "log": os.fsencode(item.log),
-                "ran_line": os.fsencode(item.ran_line),
-                "partial": os.fsencode(item.partial_glob),
+                "argv": [_bytes(word) for word in item.argv],
+                "cwd": _bytes(item.cwd or self._cwd),
+                "env": {_bytes(name): _bytes(text) for name, text in item.env.items() if text is not None},
+                "unset": [_bytes(name) for name, text in item.env.items() if text is None],
+                "log": _bytes(item.log),
+                "ran_line": _bytes(item.ran_line),
+                "partial": _bytes(item.partial_glob),
             },
         )
 

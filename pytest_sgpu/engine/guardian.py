@@ -69,16 +69,21 @@ def _kill(pid: int, cookie: bytes, session: int) -> None:
             os.close(descriptor)
 
 
+def sweep(cookie: bytes, session: int) -> int:
+    """Look once and kill what is found. Gives how many that were."""
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    found = [pid for pid in pids if pid != os.getpid() and _is_ours(pid, cookie, session)]
+    for pid in found:
+        _kill(pid, cookie, session)
+    return len(found)
+
+
 def clean(cookie: bytes, session: int) -> None:
     """Kill until a few looks in a row find nothing, at most for LIMIT seconds."""
     deadline = time.monotonic() + LIMIT
     quiet = 0
     while quiet < QUIET_ROUNDS and time.monotonic() < deadline:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
-        found = [pid for pid in pids if pid != os.getpid() and _is_ours(pid, cookie, session)]
-        for pid in found:
-            _kill(pid, cookie, session)
-        quiet = 0 if found else quiet + 1
+        quiet = 0 if sweep(cookie, session) else quiet + 1
         time.sleep(PAUSE)
 
 

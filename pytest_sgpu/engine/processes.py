@@ -200,7 +200,7 @@ def _interrupts_held() -> Iterator[set[int]]:
 
     Gives the signals that were blocked before.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
         yield {int(number) for number in before}
     finally:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -15,7 +17,7 @@ from typing import IO
 from pytest_sgpu.core import conf
 from pytest_sgpu.core.items import MARK, Listing, parse_listing
 from pytest_sgpu.core.text import one_line, quoted
-from pytest_sgpu.engine import environment
+from pytest_sgpu.engine import environment, guardian
 from pytest_sgpu.engine.processes import Command, Ended, side_by_side
 from pytest_sgpu.errors import ListingError
 from pytest_sgpu.model import Mode, Suite
@@ -93,8 +95,10 @@ def list_all(
     every suite whose first listing failed. Whatever was started has ended then.
     """
     asked = [suite for suite in suites if suite.mode is Mode.LIST]
+    cookie = uuid.uuid4().hex
+    mark = {"SGPU_COOKIE": ":".join(filter(None, (env.get("SGPU_COOKIE"), cookie)))}
     commands = [
-        Command(argv, environment.listing(env, known=known), Path(root))
+        Command(argv, environment.listing(env, known=known) | mark, Path(root))
         for argv in [resolve(suite, root, env) for suite in asked]
         for known in (False, True)
     ]
@@ -102,7 +106,7 @@ def list_all(
     failures: dict[int, str] = {}
     accounts: dict[int, str] = {}
     running = side_by_side(commands, time_limit=time_limit, parallel=parallel or 2 * (os.cpu_count() or 1))
-    with contextlib.closing(running):
+    with _swept(cookie), contextlib.closing(running):
         for ended in running:
             suite = asked[ended.position // 2]
             if not ended.failure:
@@ -121,6 +125,17 @@ def list_all(
         )
         for first, suite in zip(range(0, 2 * len(asked), 2), asked, strict=True)
     }
+
+
+@contextlib.contextmanager
+def _swept(cookie: str) -> Iterator[None]:
+    """Kill at the end what a listing left in sessions of its own; what ended with its group costs one look."""
+    try:
+        yield
+    finally:
+        until = time.monotonic() + guardian.LIMIT
+        while guardian.sweep(cookie.encode(), 0) and time.monotonic() < until:
+            time.sleep(guardian.PAUSE)
 
 
 def _item_lines(stdout: IO[bytes], suite: Suite) -> str:

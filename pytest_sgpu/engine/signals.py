@@ -11,6 +11,17 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
+def raised() -> Iterator[None]:
+    """Let every ending signal raise KeyboardInterrupt meanwhile, as SIGINT does, so that all is cleaned up."""
+
+    def handler(number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(f"stopped by {signal.Signals(number).name}")
+
+    with _handled_by(handler):
+        yield
+
+
+@contextlib.contextmanager
 def posted_to(post: Callable[[str], None]) -> Iterator[None]:
     """Hand the names of ending signals to ``post`` meanwhile; the handlers of before come back afterwards.
 
@@ -20,6 +31,12 @@ def posted_to(post: Callable[[str], None]) -> Iterator[None]:
     def handler(number: int, _frame: FrameType | None) -> None:
         post(signal.Signals(number).name)
 
+    with _handled_by(handler):
+        yield
+
+
+@contextlib.contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     before = {number: signal.signal(number, handler) for number in ENDING if not (ignored and number is signal.SIGHUP)}
     try:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from functools import cached_property
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,6 +21,7 @@ from pytest_sgpu.core import journal
 from pytest_sgpu.core.cells import capped
 from pytest_sgpu.core.junit_place import junit_place
 from pytest_sgpu.core.names import file_name, item_stem
+from pytest_sgpu.engine.files import open_regular
 from pytest_sgpu.errors import StoreError
 from pytest_sgpu.model import Key, Notice
 
@@ -133,7 +135,7 @@ class RunDirectory:
         path = self.path / "queue" / "journal.jsonl"
         notices: list[Notice] = []
         try:
-            with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
+            with TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace", newline="\n") as stream:
                 state = journal.fold(journal.read(stream, notices))
         except OSError as error:
             lost = Notice(f"the journal of this run cannot be read: {why(error)}", str(path))
@@ -196,7 +198,7 @@ class RunDirectory:
     def tail(self, key: Key, limit: int = 65_536) -> bytes:
         """Give the last bytes of an item's log, or of its suite's setup when the item has none."""
         for path in (self.item_log(key), self.setup_log(key.suite)):
-            with contextlib.suppress(OSError), path.open("rb") as stream:
+            with contextlib.suppress(OSError), open_regular(path, follow=False) as stream:
                 stream.seek(0, os.SEEK_END)
                 stream.seek(max(0, stream.tell() - limit))
                 return stream.read()

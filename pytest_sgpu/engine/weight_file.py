@@ -10,9 +10,11 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pytest_sgpu.core import tables, weights
+from pytest_sgpu.engine.files import read_regular
 from pytest_sgpu.engine.store import replace, why
 from pytest_sgpu.model import Notice, Scope, WeightTable
 
+_LARGEST = 64 << 20  # bytes; a million keys
 LOCK_SECONDS = 30.0  # another run holds it for milliseconds; longer means that something is broken
 
 
@@ -71,7 +73,7 @@ def read_weights(path: Path, scope: Scope) -> tuple[WeightTable, tuple[Notice, .
 
 def _read(path: Path, name: Path, scope: Scope) -> tuple[WeightTable, tuple[Notice, ...], bool]:
     try:
-        data = path.read_bytes()
+        data = read_regular(path, most=_LARGEST)
     except FileNotFoundError:
         data = b""
     return tables.parse_weights(data, str(name), scope)
@@ -116,6 +118,12 @@ def _update(
     text = tables.format_weights(changed)
     if text == tables.format_weights(table):
         return changed, notices
+    if not table.entries and notices and not newer:
+        if weights.parse_file_name(path.name) is None:
+            return table, (*notices, Notice("this is no weight table, so nothing was learned", str(name)))
+        aside = path.with_name(path.name + ".damaged")
+        path.replace(aside)
+        notices = (*notices, Notice(f"no line of it can be read; set aside as {aside.name}", str(name)))
     if newer:
         aside = path.with_name(path.name + ".newer")
         path.replace(aside)

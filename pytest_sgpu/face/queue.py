@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_sgpu.core import simulate
+from pytest_sgpu.engine import signals
 from pytest_sgpu.engine.store import RunDirectory
-from pytest_sgpu.errors import SgpuError
+from pytest_sgpu.errors import SgpuError, StoreError
 from pytest_sgpu.face import collect
 from pytest_sgpu.face.options import plan_format, read_options, rerun_command
 from pytest_sgpu.face.reports import SHOWN_AS
@@ -43,7 +44,8 @@ class Queue:
     def pytest_collection(self, session: pytest.Session) -> bool:
         """List and order everything; the errors of conf, devices and listings are usage errors."""
         try:
-            self.prepared = prepared = prepare(self.options)
+            with signals.raised():
+                self.prepared = prepared = prepare(self.options)
         except SgpuError as error:
             raise pytest.UsageError(str(error)) from None
         paths = dict(zip(self.options.conf_names, self.options.confs, strict=True))
@@ -166,9 +168,11 @@ class Queue:
                     rerun=lambda key: self._rerun(nodeids[key]),
                     env=self.options.env,
                 )
+            _check_nothing_lost(directory, len(run.outcomes), len(self.terminal.view.view.outcomes))
         except SgpuError as error:
             raise pytest.UsageError(str(error)) from None
         finally:
+            listener.close()
             directory.close()
         _end(session, run.interrupted)
 
@@ -206,6 +210,16 @@ class Queue:
 
 def _forget(_key: str, _value: object) -> None:
     """Stand in for ``Cache.set``: --lf, --ff and --sw of every pytest version write through it, some always."""
+
+
+def _check_nothing_lost(directory: RunDirectory, seen: int, found: int) -> None:
+    """Refuse to end in green when the journal does not hold what was seen: everything written comes from it."""
+    if found < seen:
+        raise StoreError(
+            f"{directory.path}: the journal of this run holds {found} of its {seen} outcomes, so verdicts, report "
+            "and weights lack the others",
+            "something removed or changed files of the run directory while the run went on; did an item?",
+        )
 
 
 def _end(session: pytest.Session, interrupted: str) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -33,6 +33,25 @@ _MARKUP: Mapping[str, dict[str, bool]] = {
 _NOTICES_SHOWN = 10
 
 
+class TerminalWriter(Protocol):
+    """What is used of pytest's terminal writer."""
+
+    hasmarkup: bool
+
+    @property
+    def fullwidth(self) -> int:
+        """Give the columns of the terminal."""
+
+    def write(self, msg: str, **markup: bool) -> None:
+        """Write without a line end."""
+
+    def line(self, s: str = "", **markup: bool) -> None:
+        """Write one line."""
+
+    def sep(self, sepchar: str, title: str | None = None) -> None:
+        """Write a line of separators around a title."""
+
+
 class Terminal:
     """The queue's voice. Quiet as ``-q`` asks, coloured as ``--color`` and NO_COLOR say."""
 
@@ -51,11 +70,22 @@ class Terminal:
     @property
     def width(self) -> int:
         """Give the columns of the terminal; 80 where there is none."""
-        return self._config.get_terminal_writer().fullwidth if sys.stdout.isatty() else 80
+        writer = self._writer
+        return writer.fullwidth if writer is not None and sys.stdout.isatty() else 80
+
+    @property
+    def _writer(self) -> TerminalWriter | None:
+        """Give pytest's own writer; None under ``-p no:terminal``, which asks for silence."""
+        if not self._config.pluginmanager.has_plugin("terminalreporter"):
+            return None
+        writer: TerminalWriter = self._config.get_terminal_writer()
+        return writer
 
     def lines(self, lines: Iterable[Line | str]) -> None:
         """Print lines that stay."""
-        writer = self._config.get_terminal_writer()
+        writer = self._writer
+        if writer is None:
+            return
         for line in lines:
             pieces: Line = ((line, ""),) if isinstance(line, str) else line
             for words, style in pieces:
@@ -81,7 +111,9 @@ class Terminal:
 
     def open(self) -> None:
         """Start the display: live on a terminal, plain lines elsewhere."""
-        writer = self._config.get_terminal_writer()
+        writer = self._writer
+        if writer is None:
+            return
         self._display = screen.open_display(
             sys.stdout, environ=os.environ, color=writer.hasmarkup, live=self.verbosity >= 0
         )
@@ -149,7 +181,9 @@ class Terminal:
         if finished is None:
             return
         view = finished.view
-        writer = self._config.get_terminal_writer()
+        writer = self._writer
+        if writer is None:
+            return
         if self.verbosity > -2:  # noqa: PLR2004 - -qq asks for silence
             writer.sep("=", "sgpu")
             self.lines(summary.suites_table(view.verdicts, self.width))

@@ -165,3 +165,14 @@ def test_quoted_arguments_come_back(arguments):
 
     (suite,) = parse(f"a a.log list {shlex.join(['x', *arguments])} # end")
     assert suite.command == ("x", *arguments)
+
+
+@pytest.mark.parametrize("text", ["s s.log list ./a.sh\rt t.log list ./b.sh\r", "# old\rs s.log list ./a.sh\r\n"])
+def test_line_ends_of_old_macs_hide_no_suite(text):
+    with pytest.raises(ConfError, match=r"q\.conf:1: a carriage return inside the line"):
+        conf.parse_all([("q.conf", text)])
+
+
+def test_an_endless_line_is_refused_at_once():
+    with pytest.raises(ConfError, match=r"q\.conf:1: a line of 200014 characters"):
+        conf.parse_all([("q.conf", "s s.log list ./" + "a" * 199_999)])

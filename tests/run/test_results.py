@@ -265,7 +265,7 @@ def test_a_weight_table_that_stays_locked_is_told(done, kit, monkeypatch):
 
 def test_what_was_said_of_the_table_before_the_run_is_not_said_again(kit):
     kit.passing("one", "a")
-    kit.weights.write_text("one/a nonsense\none/b more\n")
+    kit.weights.write_text("one/a nonsense\none/b more\none/c 1.0\n")
     run = kit.make()
     _, notices, _ = weight_file.read_weights(kit.weights, Scope("cpu", "99"))
     run.session.prepared = replace(run.session.prepared, notices=notices[:1])

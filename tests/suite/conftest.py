@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "pytest_sgpu" / "suite" / "te_ci.sh"
-SHELLS = {"dash": ["dash"], "bash": ["bash"], "busybox": ["busybox", "sh"], "yash": ["yash"]}
+SHELLS = {"dash": ["dash"], "bash": ["bash"], "busybox": ["busybox", "sh"]}
 
 
 @dataclass(frozen=True)
