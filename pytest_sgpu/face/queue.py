@@ -242,4 +242,4 @@ def _move_terminal_to_stderr(config: pytest.Config) -> None:
     old = config.pluginmanager.get_plugin("terminalreporter")
     if old is not None:
         config.pluginmanager.unregister(old)
-        config.pluginmanager.register(pytest.TerminalReporter(config, sys.stderr), "terminalreporter")
+        config.pluginmanager.register(type(old)(config, sys.stderr), "terminalreporter")

@@ -31,6 +31,7 @@ _MARKUP: Mapping[str, dict[str, bool]] = {
 }
 
 _NOTICES_SHOWN = 10
+_SILENT = -2  # as with -qq
 
 
 class TerminalWriter(Protocol):
@@ -64,8 +65,8 @@ class Terminal:
 
     @property
     def verbosity(self) -> int:
-        """Give the balance of -v and -q."""
-        return self._config.get_verbosity()
+        """Give the balance of -v and -q; silence under ``-p no:terminal``, which has no such options."""
+        return self._config.get_verbosity() if self._writer is not None else _SILENT
 
     @property
     def width(self) -> int:
@@ -184,7 +185,7 @@ class Terminal:
         writer = self._writer
         if writer is None:
             return
-        if self.verbosity > -2:  # noqa: PLR2004 - -qq asks for silence
+        if self.verbosity > _SILENT:
             writer.sep("=", "sgpu")
             self.lines(summary.suites_table(view.verdicts, self.width))
             self.lines(console.utilisation_lines(view.timeline))
