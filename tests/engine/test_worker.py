@@ -101,7 +101,9 @@ def test_the_cookie_of_an_outer_run_is_kept(make_fleet):
 
 def test_signals_are_as_in_a_fresh_shell(fleet):
     _, log = fleet.sh("grep -E 'Sig(Blk|Ign)' /proc/self/status")
-    assert [int(line.split()[1], 16) for line in log.splitlines()] == [0, 0]
+    # 32 and 33 are the C library's own: its posix_spawn leaves them ignored, and no program can set them.
+    own = 1 << 31 | 1 << 32
+    assert [int(line.split()[1], 16) & ~own for line in log.splitlines()] == [0, 0]
 
 
 def test_own_session(fleet):
