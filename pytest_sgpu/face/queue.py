@@ -19,8 +19,6 @@ from pytest_sgpu.model import Key, Plan
 from pytest_sgpu.prepare import Prepared, make_plan, prepare
 from pytest_sgpu.report import plan_text
 
-PLAN_SHOWN_BEFORE_RUN = 200  # lines; a longer plan is elided before a run, never by --sgpu-plan
-
 
 class Queue:
     """Collects the queue's items, shows the plan, runs it, and reports."""
@@ -124,7 +122,7 @@ class Queue:
             return True
         if not chosen:
             return True
-        self.terminal.plan(plan_text.text(self.plan, predicted, self.terminal.width, limit=PLAN_SHOWN_BEFORE_RUN))
+        self.terminal.plan(plan_text.text(self.plan, predicted, self.terminal.width, limit=plan_text.LIMIT))
         self._run(session, chosen, predicted, reorder=not keep_order)
         return True
 

@@ -15,7 +15,7 @@ from pytest_sgpu.report.pieces import key_text, plain, table
 
 SCHEMA = "pytest-sgpu/plan"
 VERSION = 1
-LIMIT = 200  # entries of a plan that is shown before a run
+LIMIT = 200  # entries of a plan that is shown before a run; --sgpu-plan shows all
 _HEADER = (("rank", ""), ("estimate", ""), ("GPUs", ""), ("key", ""))
 
 _MINUTE = 60
