@@ -53,6 +53,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE = 0.05  # seconds in which leftovers may still end by themselves
 STRIKE_PAUSE = 0.01  # seconds between two rounds of SIGKILL
+CLEAN_LOOKS = 3  # looks in a row that must find nothing
 SWEEP_LIMIT = 5.0  # seconds after which a process that SIGKILL does not end is given up
 MAX_GUARDIANS = 10  # a guardian that always dies is not started for ever
 GUARDIAN = "import os; exec(os.environ['SGPU_GUARDIAN'])"  # a source text as argument would fill every ``ps``
@@ -470,8 +471,10 @@ class Worker:
         until = time.monotonic() + patience
         while self._own_children() and time.monotonic() < until:
             self._sleep(until - time.monotonic())
-        if not self._own_children():
+        if not self._own_children() and not self.killed:
             return []
+        # A process in the middle of an exec shows no environment for a moment, so one clean look is not enough.
+        looks = CLEAN_LOOKS
         named: dict[int, str] = {}
         until = time.monotonic() + SWEEP_LIMIT
         while True:
@@ -479,7 +482,8 @@ class Worker:
             for pid, seen in found.items():
                 named.setdefault(pid, _command_line(pid))
                 _send_signal(pid, seen, signal.SIGKILL)
-            if not found and not self._own_children():
+            looks = CLEAN_LOOKS if found or self._own_children() else looks - 1
+            if not looks:
                 return sorted(named.items())
             if time.monotonic() > until:
                 self.given_up.update((pid, seen.start) for pid, seen in found.items())

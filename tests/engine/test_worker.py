@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_sgpu.engine.gateways import ItemEnded, ItemStarted
+from tests.engine.conftest import until
 
 
 def _others() -> list[str]:
@@ -272,6 +273,8 @@ def test_what_carries_the_cookie_but_does_not_descend_is_killed_too(fleet):
     cookie = (fleet.folder / "cookie").read_text().strip()
     foreign = subprocess.Popen(["sleep", "64"], env={"SGPU_COOKIE": f"outer:{cookie}"}, start_new_session=True)
     try:
+        # Until its exec is done it has no environment to be seen.
+        assert until(lambda: cookie.encode() in Path(f"/proc/{foreign.pid}/environ").read_bytes(), 5.0)
         fleet.gateways.kill(fleet.workers[0], "test", 0.0)
         fleet.next(ItemEnded)
         assert foreign.wait(2) == -signal.SIGKILL
