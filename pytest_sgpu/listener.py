@@ -41,7 +41,7 @@ class Progress:
         """Count an item that has its outcome."""
         self.now = now
         self.done += 1
-        self.failed += outcome.status.failed
+        self.failed += outcome.failed
         if outcome.estimate.known:
             self.remaining = max(0.0, self.remaining - (outcome.estimate.seconds or 0.0))
         else:

@@ -175,6 +175,7 @@ class Status(Enum):
     NO_TESTS = "no tests"
     TIMED_OUT = "timed out"
     CRASHED = "crashed"
+    FLAKY = "flaky"
     LOST = "lost"
     SETUP_FAILED = "setup failed"
     STOPPED = "stopped"
@@ -182,13 +183,24 @@ class Status(Enum):
 
     @property
     def failed(self) -> bool:
-        """Everything but a pass is a failure: a green run must have run."""
-        return self is not Status.PASSED
+        """Everything but a pass is a failure: a green run must have run.
+
+        FLAKY (failed first, passed later) is neither; ``Outcome.failed`` says what it counts as.
+        """
+        return self not in (Status.PASSED, Status.FLAKY)
 
     @property
     def teaches(self) -> bool:
         """Whether an item that ended so can tell how long it takes. Only whole runs can."""
-        return self in (Status.PASSED, Status.FAILED)
+        return self in (Status.PASSED, Status.FAILED, Status.FLAKY)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A process that an item left running after its end, and that was killed. ``pid`` was its number."""
+
+    pid: int
+    command: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +210,9 @@ class Ending:
     Exactly one of ``exit_code`` and ``signal`` is set, except when the process could not be started
     (``reason`` says why; exit code 126 or 127, as a shell gives). ``start`` and ``stop`` are seconds
     since the run began, on the controller's monotonic clock. ``ran``: a line ``TE_CI_RAN <tag>`` was
-    seen. ``partial``: a ``.partial`` side file outlived the process.
+    seen. ``partial``: a ``.partial`` side file outlived the process. ``killed``: why the worker ended it,
+    "" when it did not; ``timed_out``: that was a deadline or a stall. ``left``: what it left behind,
+    ``late`` seconds after its end.
     """
 
     exit_code: int | None
@@ -209,6 +223,9 @@ class Ending:
     partial: bool = False
     killed: str = ""
     reason: str = ""
+    timed_out: bool = False
+    left: tuple[Leftover, ...] = ()
+    late: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -255,12 +272,14 @@ class JUnitFacts:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of one planned item. There is exactly one final one per item.
+    """The end of one attempt at a planned item. There is exactly one final one per item.
 
     ``exit_code`` None: the item has none, which is a failure. ``start`` and ``stop`` are seconds since
     the run began, None when it never started. ``proof`` says what shows that it ran: ``junit``,
     ``ran`` (the TE_CI_RAN line), ``opaque`` (none is asked for), ``allowed`` (excused by
     ``sgpu_allow_empty``) or "". ``complete``: it ran to its own end, so its time means something.
+    ``left`` was found and killed ``late`` seconds after the end. ``flaky_fails``: a FLAKY one fails the
+    run (``--sgpu-flaky=fail``). ``part``: which part of a resumed run it is from, from 1.
     """
 
     key: Key
@@ -276,6 +295,20 @@ class Outcome:
     proof: str = ""
     estimate: Estimate = UNKNOWN
     junit: JUnitFacts = field(default_factory=JUnitFacts)
+    left: tuple[Leftover, ...] = ()
+    late: float = 0.0
+    flaky_fails: bool = False
+    part: int = 1
+
+    @property
+    def failed(self) -> bool:
+        """Whether it makes the run fail."""
+        return self.status.failed or (self.status is Status.FLAKY and self.flaky_fails)
+
+    @property
+    def final(self) -> bool:
+        """Whether a resumed run leaves it as it is: it came to an end that more time would not change."""
+        return self.status not in (Status.STOPPED, Status.NOT_RUN)
 
     @property
     def seconds(self) -> float:
@@ -295,6 +328,31 @@ class Verdict:
     def passed(self) -> bool:
         """Whether every item of the suite passed."""
         return self.exit_code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """A device that gets no more items, from ``at`` seconds on, and the evidence against it in words."""
+
+    worker: str
+    devices: tuple[str, ...]
+    at: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the runs that a resumed run consists of.
+
+    ``number`` counts from 1; ``started`` is epoch seconds; ``at`` is where it begins on the clock of the
+    whole, whose outcomes never overlap; ``commit`` is "" when nothing is known of one, and ends in
+    ``+changes`` when the checkout had uncommitted changes.
+    """
+
+    number: int
+    started: float
+    at: float
+    commit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ def _timings(state: RunState) -> str:
 def _view(
     directory: RunDirectory, state: RunState, verdicts: tuple[Verdict, ...], rerun: Callable[[Key], str]
 ) -> RunView:
-    bad = [outcome for outcome in state.outcomes if outcome.status.failed]
+    bad = [outcome for outcome in state.outcomes if outcome.failed]
     lanes = timeline.build(state.outcomes, state.devices)
     return RunView(
         outcomes=state.outcomes,

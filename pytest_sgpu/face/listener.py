@@ -70,13 +70,13 @@ class Listener:
         """Tell pytest and the screen how an item ended. Gives pytest's reason to stop, or ""."""
         if outcome.status is not Status.NOT_RUN:
             self._terminal.finished(outcome, progress)
-            if self._hold and outcome.status.failed and self._pardoned:
+            if self._hold and outcome.failed and self._pardoned:
                 # --stepwise continues at the failure that was reported last. Several devices fail in any
                 # order, so failures are reported at the end, the first of the listing last: nothing that
                 # has not passed is skipped next time.
                 self._held.append(outcome)
                 return "stepwise: an item failed"
-            self._pardoned = self._pardoned or outcome.status.failed
+            self._pardoned = self._pardoned or outcome.failed
             self._report(outcome)
         reason = self._session.shouldfail or self._session.shouldstop
         return str(reason) if reason else ""

@@ -98,7 +98,7 @@ def reports(
     bad_phase = "setup" if outcome.status is Status.SETUP_FAILED else "call"
     made = []
     for when, seconds in phases:
-        bad = outcome.status.failed and when == bad_phase
+        bad = outcome.failed and when == bad_phase
         report = pytest.TestReport(
             nodeid=item.nodeid,
             location=item.location,

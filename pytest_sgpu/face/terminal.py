@@ -148,7 +148,7 @@ class Terminal:
 
     def finished(self, outcome: Outcome, progress: Progress) -> None:
         """Print the line of an item that ended: all of them, under -q those that did not pass."""
-        if self.verbosity >= 0 or (self.verbosity == -1 and outcome.status.failed):
+        if self.verbosity >= 0 or (self.verbosity == -1 and outcome.failed):
             self.say(console.finished_line(outcome, _clock(), progress.done, progress.total, self.width))
         self.update(progress)
 

@@ -71,7 +71,7 @@ def _notes(view: RunView) -> Iterable[_Note]:
         if outcome.status in _SHARED:
             suite = outcome.key.suite if outcome.status is Status.SETUP_FAILED else ""
             shared.setdefault((outcome.status, suite, outcome.reason), []).append(outcome)
-        elif outcome.status.failed or outcome.junit.tests.bad or outcome.junit.only_skips:
+        elif outcome.failed or outcome.junit.tests.bad or outcome.junit.only_skips:
             yield _item_note(view, outcome)
     for same in shared.values():
         yield _shared_note(same)
@@ -90,7 +90,7 @@ def _item_note(view: RunView, outcome: Outcome) -> _Note:
     for label, where in (("log", view.log_of), ("again", view.rerun_of)):
         if str(outcome.key) in where:
             said.append(f"{label}: {printable(where[str(outcome.key)])}")
-    if not outcome.status.failed:
+    if not outcome.failed:
         return _Note((_WARNING_RANK, False), "warning", title, tuple(said))
     return _Note((_ORDER.index(outcome.status), not failing), "error", title, tuple(said))
 

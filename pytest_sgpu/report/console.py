@@ -209,7 +209,7 @@ def closing_lines(
     for label, path in (("report", report), ("logs", logs), ("junit", junit), ("weights", weights)):
         if path:
             made.append(line((f"{label + ':':<9}", "dim"), text.printable(path)))
-    if any(outcome.status.failed and outcome.status is not Status.NOT_RUN for outcome in known):
+    if any(outcome.failed and outcome.status is not Status.NOT_RUN for outcome in known):
         made.append(line(("next:    ", "dim"), "the same command with --lf runs only what did not pass"))
     return made
 

@@ -41,7 +41,7 @@ def own_case(item: ItemXml, cases: Cases, tests: Tests) -> Case | None:
     explained = outcome.status is Status.PASSED or (outcome.status is Status.FAILED and tests.bad)
     if explained and not damage:
         return None
-    return _bad_case(item, cases, "error", "" if outcome.status.failed else f"JUnit file: {damage}")
+    return _bad_case(item, cases, "error", "" if outcome.failed else f"JUnit file: {damage}")
 
 
 def _only_case(item: ItemXml, cases: Cases) -> Case:

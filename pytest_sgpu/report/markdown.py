@@ -100,7 +100,7 @@ def _suite_row(verdict: Verdict, shown: Sequence[Status]) -> list[str]:
 
 def _failed(view: RunView) -> str:
     """Describe each item that did not pass, in plan order; those that never started have a list of their own."""
-    failed = [outcome for outcome in view.outcomes if outcome.status.failed and outcome.status is not Status.NOT_RUN]
+    failed = [outcome for outcome in view.outcomes if outcome.failed and outcome.status is not Status.NOT_RUN]
     if not failed:
         return ""
     return "\n\n".join([f"{_FAILED_HEAD} ({len(failed)})", *(_block(view, outcome) for outcome in failed)])

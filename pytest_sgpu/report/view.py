@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_sgpu.core.timeline import Timeline
-from pytest_sgpu.model import Notice, Outcome, Scope, Verdict
+from pytest_sgpu.model import Notice, Outcome, Part, Quarantine, Scope, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,9 @@ class RunView:
     ``outcomes`` follow the plan. ``wall``, ``bound`` and ``predicted`` are seconds; ``started`` is epoch
     seconds. The three mappings go by the text form of a key and may lack any key: ``log_of`` the path of
     its log, ``tail_of`` the raw end of that log, ``rerun_of`` the command that runs it again.
-    ``interrupted`` says why the run ended early, "" when it did not.
+    ``interrupted`` says why the run ended early, "" when it did not. ``attempts`` holds, by key, the
+    attempts before the final one, in their order. ``parts`` has one entry unless the run was resumed.
+    ``infrastructure``: it failed, and every failure is one of workers and devices, none of a test.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -33,4 +35,8 @@ class RunView:
     rerun_of: Mapping[str, str] = field(default_factory=dict)
     started: float = 0.0
     interrupted: str = ""
+    attempts: Mapping[str, tuple[Outcome, ...]] = field(default_factory=dict)
+    quarantines: tuple[Quarantine, ...] = ()
+    parts: tuple[Part, ...] = ()
+    infrastructure: bool = False
     title: str = "pytest-sgpu"
