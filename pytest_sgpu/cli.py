@@ -1,8 +1,8 @@
 """``sgpu ...``: what is not a test run.
 
-Exit codes: 0 done; 2 wrong usage, or an error that the user can act on; 130 interrupted. Each command is a
-function from its parsed arguments to an exit code; ``main`` is the one place that turns an expected error
-into a line and a hint.
+Exit codes: 0 done; 4 wrong usage, or an error that the user can act on, as pytest has it; 130 interrupted;
+``sgpu finalize`` gives the code of the run that it finishes. Each command is a function from its parsed
+arguments to an exit code; ``main`` is the one place that turns an expected error into a line and a hint.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from pytest_sgpu import __version__
 from pytest_sgpu.errors import SgpuError
@@ -21,12 +23,31 @@ from pytest_sgpu.suite import starter
 SUITE = Path(__file__).resolve().parent / "suite"
 TEMPLATES = SUITE / "templates"
 
-USAGE = 2
+USAGE = 4
 INTERRUPTED = 130
+
+_CODES = "exit codes: 0 done, 4 wrong usage or an error that is told, 130 interrupted"
+_FINALIZE = """\
+Writes everything that a normal end of a run writes, from the journal in its run directory: verdicts,
+JUnit files, learned weights, the report, the summary of a CI step (GITHUB_STEP_SUMMARY); and prints the
+last screen. For a run that was killed before it could do that itself. Items that were running then are
+LOST, items that had not begun are not run; a run with --sgpu-resume can still run both. Doing it again
+gives the same files and teaches nothing twice. Refuses while the run goes on."""
+_FINALIZE_CODES = """\
+exit codes: 0 all passed, 1 failures, 2 interrupted or incomplete, 4 wrong usage, no run there, or a run
+that goes on"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Ends with pytest's exit code for wrong usage, so that one number means the same everywhere."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f"{self.prog}: error: {message}\n  hint: {self.prog} --help\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code; wrong usage ends in ``SystemExit(2)``, as argparse does it."""
+    """Run one command and give its exit code; wrong usage ends in ``SystemExit(4)``."""
     args = _parser().parse_args(argv)
     try:
         code: int = args.command(args)
@@ -39,19 +60,70 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sgpu", description="Beside the queue: what is not a test run.", allow_abbrev=False
+    parser = _Parser(
+        prog="sgpu",
+        description="What stands beside the queue of GPU tests and is no test run itself. The queue is a plugin of "
+        "pytest: pytest -p sgpu --sgpu-conf=FILE",
+        epilog=f"sgpu COMMAND --help says more. {_CODES}",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"sgpu {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    lib = commands.add_parser("shell-lib", help="print the path of the library that suite scripts source")
+    lib = commands.add_parser(
+        "shell-lib",
+        help="print the path of the library that suite scripts source",
+        description='Prints the path of te_ci.sh, which a suite script sources: . "$(sgpu shell-lib)"',
+        epilog=_CODES,
+        allow_abbrev=False,
+    )
     lib.set_defaults(command=_shell_lib)
 
-    init = commands.add_parser("init", help="write a starter suite, conf and workflow; replaces no file")
+    init = commands.add_parser(
+        "init",
+        help="write a starter suite, conf and workflow; replaces no file",
+        description="Writes a suite script with its tests, a conf file that names it, and a CI workflow that runs it. "
+        "A file that exists is left as it is, and said so.",
+        epilog=_CODES,
+        allow_abbrev=False,
+    )
     init.add_argument("--dir", default="", metavar="DIR", help="the repository (default: the present folder)")
     init.set_defaults(command=_init)
+
+    end = commands.add_parser(
+        "finalize",
+        help="write the results of a run that was killed, from its journal",
+        description=_FINALIZE,
+        epilog=_FINALIZE_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    end.add_argument("directory", metavar="DIR", type=Path, help="the run directory (--sgpu-log-dir of the run)")
+    end.add_argument(
+        "--weights",
+        metavar="FILE|DIR",
+        type=Path,
+        help="weight table that learns, or the folder of tables (default: the table of the run)",
+    )
+    end.set_defaults(command=_finalize)
     return parser
+
+
+def _finalize(args: argparse.Namespace) -> int:
+    # Heavy, and no other command needs it: every suite script asks for shell-lib each time that it starts.
+    from pytest_sgpu.finalize import finalize, screen  # noqa: PLC0415
+    from pytest_sgpu.report.annotations import lines as annotation_lines  # noqa: PLC0415
+    from pytest_sgpu.report.screen import open_display  # noqa: PLC0415
+
+    finished, code = finalize(args.directory, os.environ, args.weights)
+    display = open_display(sys.stdout, environ=os.environ, live=False)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
+    for line in screen(finished, width):
+        display.print(line)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for note in annotation_lines(finished.view):
+            print(note)
+    return code
 
 
 def _shell_lib(_: argparse.Namespace) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pytest_sgpu.model import Ending, Outcome, PlanEntry, Suite, Worker
+from pytest_sgpu.engine.events import ItemSlow
+from pytest_sgpu.model import Ending, Outcome, PlanEntry, Status, Suite, Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +23,15 @@ class Progress:
     """How far the run is; the session changes it, listeners read it.
 
     ``remaining`` are seconds of known items without an outcome, ``unknown`` is how many others there are.
-    ``running`` goes by the id of the worker.
+    ``running`` goes by the id of the worker. ``failed`` counts what fails the run, ``flaky`` what failed
+    first and passed later. What a resumed run keeps of its earlier parts counts as done.
     """
 
     total: int
     now: float = 0.0
     done: int = 0
     failed: int = 0
+    flaky: int = 0
     remaining: float = 0.0
     unknown: int = 0
     running: dict[str, Running] = field(default_factory=dict)
@@ -37,16 +40,32 @@ class Progress:
         """Count an item that was handed to a worker."""
         self.running[worker.id] = Running(entry, worker, at)
 
+    def attempted(self, outcome: Outcome, now: float) -> None:
+        """Count an attempt that is over while its item waits again: nothing is done, a worker is free."""
+        self.now = now
+        self._freed(outcome)
+
     def ended(self, outcome: Outcome, now: float) -> None:
         """Count an item that has its outcome."""
         self.now = now
-        self.done += 1
-        self.failed += outcome.failed
+        self.kept(outcome)
         if outcome.estimate.known:
             self.remaining = max(0.0, self.remaining - (outcome.estimate.seconds or 0.0))
         else:
             self.unknown -= 1
-        self.running.pop(outcome.worker, None)
+        self._freed(outcome)
+
+    def _freed(self, outcome: Outcome) -> None:
+        """Free the worker, unless it has something else by now: an attempt may become the outcome much later."""
+        running = self.running.get(outcome.worker)
+        if running is not None and running.entry.item.key == outcome.key:
+            del self.running[outcome.worker]
+
+    def kept(self, outcome: Outcome) -> None:
+        """Count an item that had its outcome before this run began."""
+        self.done += 1
+        self.failed += outcome.failed
+        self.flaky += outcome.status is Status.FLAKY
 
 
 class Listener(Protocol):
@@ -58,11 +77,29 @@ class Listener(Protocol):
     def started(self, entry: PlanEntry, worker: Worker, progress: Progress) -> None:
         """Hear that an item began."""
 
+    def slow(self, event: ItemSlow) -> None:
+        """Hear that half of the time limit of an item is over."""
+
+    def attempted(self, outcome: Outcome, why: str, progress: Progress) -> None:
+        """Hear that an attempt is over and its item waits again; ``why``: retry, lost, quarantine or probe."""
+
     def finished(self, outcome: Outcome, progress: Progress) -> str:
         """Hear that an item has its outcome."""
 
+    def device(self, text: str) -> None:
+        """Hear one line about a device: quarantined, held, released, or unwell."""
+
     def stopping(self, reason: str, progress: Progress) -> None:
         """Hear that no new items start from here on, and running ones are being ended."""
+
+    def incomplete(self, reason: str) -> None:
+        """Hear that something will not run though nobody has stopped the run."""
+
+    def paused(self) -> None:
+        """Hear that the run stops here, until ``continued``."""
+
+    def continued(self, seconds: float) -> None:
+        """Hear that the run goes on after so many seconds."""
 
     def tick(self, progress: Progress) -> None:
         """Hear that time has passed."""

@@ -17,27 +17,77 @@ import pytest
 # whatever options or ini-file it inherits.
 ITEM_MARKER = "PYTEST_SGPU_ITEM"
 
-# option, ini key, ini type, metavar, help
+# ruff: noqa: ISC004 - each help is the last of its row, and may take two lines
+# Option, metavar, help. The ini key of each has the same name, with underscores.
 _STRINGS = (
     (
         "--sgpu-gpus",
-        "sgpu_gpus",
         "N|LIST",
         "use the first N devices, or the listed ones (0,2); on a machine without GPUs: N virtual devices",
     ),
     (
         "--sgpu-log-dir",
-        "sgpu_log_dir",
         "DIR",
         "run directory for logs, verdicts, JUnit files and reports (default: test-results/logs)",
     ),
     (
         "--sgpu-weights",
-        "sgpu_weights",
         "FILE|DIR",
         "weight table, or the directory that holds one per architecture and level (default: ci-weights/)",
     ),
-    ("--sgpu-suites", "sgpu_suites", "a,b", "only these suites of the conf; the others keep their weights"),
+    ("--sgpu-suites", "a,b", "only these suites of the conf; the others keep their weights"),
+    (
+        "--sgpu-timeout",
+        "SECONDS|auto|auto,SECONDS",
+        "end an item that takes longer (90, or 15m, 1h30m); auto: longer than 300 s and than 3 x its weight, or than "
+        "SECONDS (default: 1h) without a weight. Half way, SLOW shows its last output (default: no limit)",
+    ),
+    (
+        "--sgpu-stall",
+        "SECONDS",
+        "end an item that writes nothing for this long; a dot without a line end is output too (default: no limit)",
+    ),
+    (
+        "--sgpu-grace",
+        "SECONDS",
+        "time between SIGTERM and SIGKILL for an item that is ended, by a limit or with the run (default: 4)",
+    ),
+    (
+        "--sgpu-budget",
+        "DURATION",
+        "time for the whole run (45m): nothing is started that cannot end in time, what runs at the end is ended, "
+        "exit code 2; --sgpu-resume goes on from there (default: no limit)",
+    ),
+    (
+        "--sgpu-retries",
+        "N",
+        "run a failed item again, at most N times: at the end of the queue, on another device when there is one; "
+        "if it passes then it is FLAKY (default: 0)",
+    ),
+    (
+        "--sgpu-flaky",
+        "pass|fail",
+        "whether an item that failed first and passed later fails the run; it is counted and listed either way "
+        "(default: pass)",
+    ),
+    (
+        "--sgpu-quarantine",
+        "auto|off",
+        "auto: a device on which two items failed that passed elsewhere gets no more items, and three fast "
+        "failures in a row there are looked into at once; never the last device (default: auto)",
+    ),
+    (
+        "--sgpu-health-cmd",
+        "COMMAND",
+        "run this where an item has failed, with that device alone visible; unless it ends with exit code 0 within "
+        "60 s, the device gets no more items. Words as in a shell, without expansions (default: nothing is run)",
+    ),
+    (
+        "--sgpu-leaks",
+        "report|fail",
+        "what to make of an item that leaves processes behind: only report it, or fail it; they are killed either way "
+        "(default: report)",
+    ),
 )
 
 
@@ -59,11 +109,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="text|json",
         help="list and order everything, print the plan, run nothing and write nothing",
     )
+    group.addoption(
+        "--sgpu-resume",
+        action="append",
+        nargs="?",
+        metavar="DIR|force",
+        help="go on with a run that was interrupted, in its run directory DIR (default: that of --sgpu-log-dir): only "
+        "what has no final outcome runs, and the report covers both parts. Refused when conf, plan or commit have "
+        "changed, unless force is given too: --sgpu-resume=force. Write it with '='",
+    )
     parser.addini("sgpu_conf", "conf files of the queue, see --sgpu-conf", type="args", default=[])
     parser.addini("sgpu_plan", "text or json: as --sgpu-plan", default="")
-    for option, ini, metavar, text in _STRINGS:
+    for option, metavar, text in _STRINGS:
         group.addoption(option, metavar=metavar, help=text)
-        parser.addini(ini, f"as {option}", default="")
+        parser.addini(_dest(option), f"as {option}", default="")
     parser.addini(
         "sgpu_allow_empty",
         "globs over keys (suite/tag) of items that may end with exit code 0 without proof that a test ran",
@@ -120,10 +179,14 @@ def _confs(config: pytest.Config) -> bool:
     return bool(config.getoption("sgpu_conf") or config.getini("sgpu_conf"))
 
 
+def _dest(option: str) -> str:
+    return option.lstrip("-").replace("-", "_")
+
+
 def _refuse_lonely_options(config: pytest.Config) -> None:
     """Refuse an option of ours without a conf file: that is a slip, and a run of something else."""
-    names = ["--sgpu-plan", *(name for name, *_ in _STRINGS)]
-    given = [name for name in names if config.getoption(name.lstrip("-").replace("-", "_"))]
+    names = ["--sgpu-plan", "--sgpu-resume", *(name for name, *_ in _STRINGS)]
+    given = [name for name in names if config.getoption(_dest(name)) not in (None, [])]
     if given:
         raise pytest.UsageError(f"{given[0]} does nothing without --sgpu-conf=FILE")
 

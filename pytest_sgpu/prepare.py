@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_sgpu.core import conf, items, plan
+from pytest_sgpu.core.limits import Limits
 from pytest_sgpu.core.text import printable, shown
 from pytest_sgpu.core.verdict import Policy
 from pytest_sgpu.engine import devices, scripts
 from pytest_sgpu.engine.files import read_regular
 from pytest_sgpu.engine.store import RunDirectory, why
 from pytest_sgpu.engine.weight_file import WeightPlace, read_weights, weight_place
-from pytest_sgpu.errors import ConfError, OptionError
+from pytest_sgpu.errors import ConfError, OptionError, StoreError
 from pytest_sgpu.model import Census, Device, Item, Key, Mode, Notice, Plan, Scope, Suite, WeightTable
 
 _LARGEST_CONF = 16 << 20  # bytes; a conf file has a line per suite
+GRACE = 4.0  # seconds between SIGTERM and SIGKILL: what a CI service leaves of its ten, with time to write
 DEFAULT_LEVEL = "99"  # what the suite scripts take an unset or empty TEST_LEVEL for
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the caller asked for. ``root`` is the directory that suite commands are relative to."""
+    """What the caller asked for. ``root`` is the directory that suite commands are relative to.
+
+    ``grace``: seconds between SIGTERM and SIGKILL. ``budget``: seconds for the whole run, None without
+    limit. ``health_cmd``: what tells whether a device is well, () for nothing. ``resume``: go on with the
+    run in ``log_dir``; ``force``: also when conf, plan or commit have changed.
+    """
 
     confs: tuple[Path, ...]
     root: Path
@@ -35,11 +43,23 @@ class Options:
     policy: Policy = field(default_factory=Policy)
     writes: bool = True
     conf_names: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    grace: float = GRACE
+    retries: int = 0
+    flaky_fails: bool = False
+    quarantine: bool = True
+    health_cmd: tuple[str, ...] = ()
+    budget: float | None = None
+    resume: bool = False
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Everything that is known before the run. ``items`` are in listing order, of selected suites only."""
+    """Everything that is known before the run. ``items`` are in listing order, of selected suites only.
+
+    ``digest`` stands for the text of the conf files.
+    """
 
     options: Options
     labels: tuple[str, ...]
@@ -52,6 +72,7 @@ class Prepared:
     table: WeightTable
     place: WeightPlace
     notices: tuple[Notice, ...]
+    digest: str = ""
 
     def suite(self, key: Key) -> Suite:
         """Give the suite that an item belongs to."""
@@ -71,13 +92,14 @@ def prepare(options: Options) -> Prepared:
 
     Raises SgpuError of the kind that fits: ConfError, OptionError, DeviceError, ListingError, StoreError.
     """
-    everything = conf.parse_all(_texts(options))
+    texts = _texts(options)
+    everything = conf.parse_all(texts)
     suites = conf.select(everything, options.suites) if options.suites is not None else everything
     argv = {suite.label: scripts.resolve(suite, options.root, options.env) for suite in suites}
     level = _level(options.env)
     pool = devices.pool(options.env, options.gpus)
     if options.writes:
-        RunDirectory(options.log_dir).check()
+        _check_place(options)
     listings = scripts.list_all([suite for suite in suites if suite.mode is Mode.LIST], options.root, options.env)
     found, census, listing_notices = items.build(suites, listings)
     scope = Scope(pool.arch, level)
@@ -95,7 +117,18 @@ def prepare(options: Options) -> Prepared:
         table=table,
         place=place,
         notices=(*pool.notices, *listing_notices, *place_notices, *table_notices, *_idle_globs(options, census)),
+        digest=_digest(texts),
     )
+
+
+def _check_place(options: Options) -> None:
+    directory = RunDirectory(options.log_dir)
+    directory.check()
+    if options.resume and not directory.holds_run:
+        raise StoreError(
+            f"{options.log_dir}: no run has left its journal here, so there is none to go on with",
+            "name its run directory with --sgpu-resume=DIR, or start a run without --sgpu-resume",
+        )
 
 
 def _idle_globs(options: Options, census: Census) -> list[Notice]:
@@ -136,6 +169,12 @@ def _texts(options: Options) -> list[tuple[str, str]]:
                 f"{shown_name}:{line}: not UTF-8 text (byte 0x{data[error.start]:02x})", "save it as UTF-8"
             ) from None
     return texts
+
+
+def _digest(texts: Sequence[tuple[str, str]]) -> str:
+    """Give a short hash of the conf files' contents; where they lie does not matter."""
+    parts = (hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest() for _, text in texts)
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 def _level(env: Mapping[str, str]) -> str:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from pytest_sgpu.core import tables, timeline, verdict, weights
+from pytest_sgpu.core import journal, tables, timeline, verdict, weights
 from pytest_sgpu.core.journal import RunState
 from pytest_sgpu.core.names import file_name, item_stem
+from pytest_sgpu.core.redact import Redactor
 from pytest_sgpu.core.text import counted
 from pytest_sgpu.engine.store import RunDirectory, why
-from pytest_sgpu.engine.weight_file import WeightPlace, update_weights
-from pytest_sgpu.model import Census, Key, Notice, Outcome, Plan, Status, Verdict, WeightTable
-from pytest_sgpu.report import junit_write, markdown
+from pytest_sgpu.engine.weight_file import LOCK_SECONDS, WeightPlace, update_weights
+from pytest_sgpu.errors import StoreError
+from pytest_sgpu.model import Census, Key, Notice, Outcome, Part, Plan, Status, Verdict, WeightTable
+from pytest_sgpu.report import job_summary, junit_write, markdown
+from pytest_sgpu.report.clean import cleaned
 from pytest_sgpu.report.view import RunView
 
 SUMMARY_LIMIT = 1024 * 1024  # bytes that GitHub takes for one step's summary; a longer one is dropped whole
@@ -61,39 +64,75 @@ def finish(
     *,
     rerun: Callable[[Key], str],
     env: Mapping[str, str],
+    state: RunState | None = None,
+    lock_wait: float = LOCK_SECONDS,
 ) -> Finished:
-    """Fold the journal and write everything that a run leaves: phases 5 to 7 of the queue."""
-    state, notices = directory.state()
+    """Write everything that a run leaves: phases 5 to 7 of the queue. Once more gives the same, and teaches nothing.
+
+    ``state``: that of the journal, unless one is given. ``env``: that of the caller, whose secrets are in no
+    report. ``lock_wait``: seconds to wait for the weight table. Raises StoreError when the run directory was
+    taken away.
+    """
     losses = _Losses()
-    losses.notices.extend(notices)
+    if state is None:
+        state, notices = directory.state()
+        losses.notices.extend(notices)
+    clean = Redactor(env).text
     verdicts = verdict.verdicts([suite.label for suite in state.suites], state.outcomes)
     _write_verdicts(directory, state, verdicts, losses)
     with losses.around("queue/timings.tsv"):
         directory.write("queue/timings.tsv", _timings(state))
-    before: list[Key] = []
-
-    def change(known: WeightTable) -> WeightTable:
-        before[:] = known.entries
-        table = weights.learn(known, weights.measured(state.outcomes))
-        # A journal without its head does not know what is in the conf; then all would seem to have left it.
-        return weights.prune(table, state.census, state.labels) if state.labels else table
-
-    table, learned = update_weights(place, state.scope, change)
-    losses.notices.extend(notice for notice in learned if notice not in state.notices)
-    losses.notices.extend(_gone(before, state.labels, place) if state.labels else ())
+    table = _teach(directory, place, state, losses, lock_wait)
     view = _view(directory, state, verdicts, rerun)
-    finished = Finished(view, losses.notices, logs=directory.shown(directory.path))
+    finished = Finished(cleaned(view, clean), losses.notices, logs=directory.shown(directory.path))
     if table.entries:
         finished.weights = directory.shown(place.write)
-    finished.junit = _write_junit(directory, state, view, losses)
-    text = markdown.schedule(view)
+    finished.junit = _write_junit(directory, state, view, losses, clean)
+    text = markdown.schedule(finished.view)
     with losses.around("report/schedule.md"):
         finished.report = directory.shown(directory.write("report/schedule.md", text))
     summary = env.get("GITHUB_STEP_SUMMARY")
     if summary:
         with losses.around("the job summary"):
             _append_summary(Path(summary), text, finished.report)
+    losses.notices.extend(notice for notice in directory.notices if notice not in state.notices)
+    finished.late_notices = [Notice(clean(one.text), clean(one.where)) for one in losses.notices]
     return finished
+
+
+def _teach(
+    directory: RunDirectory, place: WeightPlace, state: RunState, losses: _Losses, lock_wait: float
+) -> WeightTable:
+    """Bring what this run measured into the weight table, once. Gives the table as it is then."""
+    measured = {key: seconds for key, seconds in weights.measured(state.outcomes).items() if key not in state.taught}
+    if not state.scope.arch:  # a journal without its head: nothing tells which table this is about
+        lost = "the head of the journal is missing, so nothing was learned"
+        losses.notices.extend([Notice(lost, "queue/journal.jsonl")] if measured else [])
+        return WeightTable(state.scope)
+    before: list[Key] = []
+
+    def change(known: WeightTable) -> WeightTable:
+        before[:] = known.entries
+        table = weights.learn(known, measured)
+        # Without labels nothing tells what is in the conf; then all would seem to have left it.
+        return weights.prune(table, state.census, state.labels) if state.labels else table
+
+    table, notices = update_weights(place, state.scope, change, patience=lock_wait)
+    losses.notices.extend(notice for notice in notices if notice not in state.notices)
+    losses.notices.extend(_gone(before, state.labels, place) if state.labels else ())
+    taught = measured.keys() & table.entries.keys()  # nothing, when it could not be written
+    if taught and directory.is_held:
+        _remember(directory, taught, losses)
+    return table
+
+
+def _remember(directory: RunDirectory, taught: Iterable[Key], losses: _Losses) -> None:
+    """Write down what is in the weight table now, so that nothing is taught twice."""
+    try:
+        directory.append(journal.learned_record(taught))
+        directory.sync()
+    except StoreError as error:
+        losses.notices.append(Notice(f"what was learned may be learned again: {error.message}"))
 
 
 def _write_verdicts(directory: RunDirectory, state: RunState, verdicts: tuple[Verdict, ...], losses: _Losses) -> None:
@@ -129,16 +168,25 @@ def _index_line(outcome: Outcome) -> str:
 
 
 def _timings(state: RunState) -> str:
-    ran = [outcome for outcome in state.outcomes if outcome.start is not None]
+    """Give a line for each attempt that was started: devices were busy with all of them."""
+    ran = [outcome for outcome in _all_attempts(state) if outcome.start is not None]
     ran.sort(key=lambda outcome: outcome.stop or 0.0)
     return "".join(tables.format_timing(tables.timing(outcome, state.device_ids)) for outcome in ran)
 
 
+def _all_attempts(state: RunState) -> tuple[Outcome, ...]:
+    return (*(outcome for some in state.attempts.values() for outcome in some), *state.outcomes)
+
+
 def _view(
-    directory: RunDirectory, state: RunState, verdicts: tuple[Verdict, ...], rerun: Callable[[Key], str]
+    directory: RunDirectory,
+    state: RunState,
+    verdicts: tuple[Verdict, ...],
+    rerun: Callable[[Key], str],
 ) -> RunView:
-    bad = [outcome for outcome in state.outcomes if outcome.failed]
-    lanes = timeline.build(state.outcomes, state.devices)
+    told = [outcome for outcome in state.outcomes if outcome.failed or outcome.status is Status.FLAKY]
+    before = [outcome for some in state.attempts.values() for outcome in some]
+    lanes = timeline.build(state.outcomes, state.devices, attempts=before)
     return RunView(
         outcomes=state.outcomes,
         verdicts=verdicts,
@@ -150,10 +198,20 @@ def _view(
         predicted=state.predicted,
         notices=state.notices,
         log_of={str(o.key): directory.shown(_log(directory, o)) for o in state.outcomes if _has_log(o)},
-        tail_of={str(o.key): directory.tail(o.key, _TAIL) for o in bad if _has_log(o)},
-        rerun_of={str(o.key): rerun(o.key) for o in bad},
+        tail_of={str(o.key): directory.tail(o.key, _TAIL) for o in told if _has_log(o)},
+        rerun_of={str(o.key): rerun(o.key) for o in told},
         started=state.started,
-        interrupted=state.interrupted,
+        interrupted=state.interrupted or state.incomplete,
+        attempts={str(key): some for key, some in state.attempts.items()},
+        attempt_log_of={
+            (str(one.key), one.attempt): directory.shown(directory.attempt_log(one.key, one.attempt))
+            for some in state.attempts.values()
+            for one in some
+            if one.start is not None
+        },
+        quarantines=state.quarantines,
+        parts=state.parts,
+        infrastructure=verdict.infrastructure(state.outcomes, state.quarantines, state.attempts),
     )
 
 
@@ -177,36 +235,55 @@ def _log(directory: RunDirectory, outcome: Outcome) -> Path:
     return directory.item_log(outcome.key)
 
 
-def _write_junit(directory: RunDirectory, state: RunState, view: RunView, losses: _Losses) -> str:
+def _write_junit(
+    directory: RunDirectory, state: RunState, view: RunView, losses: _Losses, clean: Callable[[str], str]
+) -> str:
     """Write the tests inside the items: of all suites in one file, whose path it gives, and of each in its own."""
-    items = [_item_xml(directory, view, outcome) for outcome in state.outcomes]
+    parts = {part.number: part for part in state.parts} if len(state.parts) > 1 else {}
+    items = [_item_xml(directory, view, outcome, parts.get(outcome.part)) for outcome in state.outcomes]
+    write = partial(junit_write.write, started=state.started, open_xml=directory.open_file, clean=clean)
     path = ""
     with losses.around("report/junit.xml"):
         with directory.writing("report/junit.xml") as stream:
-            junit_write.write(stream, items, started=state.started)
+            write(stream, items)
         path = directory.shown(directory.path / "report" / "junit.xml")
     taken = {name for suite in state.suites for name in (suite.log_name, f"{suite.log_name}.rc")}
-    for name, one in ((f"{each.suite}.xml", each) for each in view.verdicts):
+    for name, one in ((f"{file_name(each.suite)}.xml", each) for each in view.verdicts):
         if name in taken:
             continue
         mine = [item for item in items if item.outcome.key.suite == one.suite]
         with losses.around(f"suites/{name}"), directory.writing(f"suites/{name}") as stream:
-            junit_write.write(stream, mine, started=state.started)
+            write(stream, mine)
     return path
 
 
-def _item_xml(directory: RunDirectory, view: RunView, outcome: Outcome) -> junit_write.ItemXml:
+def _item_xml(directory: RunDirectory, view: RunView, outcome: Outcome, part: Part | None) -> junit_write.ItemXml:
+    earlier = view.attempts.get(str(outcome.key), ())
     return junit_write.ItemXml(
         outcome,
         sources=directory.junit_files(outcome.key) if outcome.start is not None else (),
         tail=partial(directory.tail, outcome.key, _TAIL),
         log=view.log_of.get(str(outcome.key), ""),
+        earlier=tuple(_earlier(directory, view, one) for one in earlier),
+        part=part,
+    )
+
+
+def _earlier(directory: RunDirectory, view: RunView, outcome: Outcome) -> junit_write.Earlier:
+    return junit_write.Earlier(
+        outcome,
+        sources=directory.attempt_junit_files(outcome.key, outcome.attempt),
+        tail=partial(directory.attempt_tail, outcome.key, outcome.attempt, _TAIL),
+        log=view.attempt_log_of.get((str(outcome.key), outcome.attempt), ""),
     )
 
 
 def _append_summary(path: Path, text: str, report: str) -> None:
+    """Append the report to the summary of a CI step, cut to what fits, unless it stands there already."""
     held = path.stat().st_size if path.exists() else 0
     room = SUMMARY_LIMIT - _SUMMARY_MARGIN - held
-    cut = markdown.summary(text, room, report)
-    with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+    cut = job_summary.summary(text, room, report).encode("utf-8", "backslashreplace")
+    if held and cut in path.read_bytes():
+        return
+    with path.open("ab") as stream:
         stream.write(cut)

@@ -1,45 +1,52 @@
-"""The run itself: setup, the loop event -> Dispatcher -> command, and the ways in which it ends."""
+"""The run itself: setup, and the loop event -> Dispatcher -> commands, to its end."""
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from pytest_sgpu.core import journal
-from pytest_sgpu.core.dispatch import (
-    Assign,
-    Command,
-    Dispatcher,
-    Event,
-    Finished,
-    Kill,
-    Lost,
-    Ready,
-    Respawn,
-    Retire,
-    Started,
-    Stop,
-)
-from pytest_sgpu.core.verdict import exit_code, judge
-from pytest_sgpu.engine import environment
+from pytest_sgpu.core import journal, resume
+from pytest_sgpu.core.dispatch import Dispatcher
+from pytest_sgpu.core.evidence import FAILURES
+from pytest_sgpu.core.journal import RunState
+from pytest_sgpu.core.messages import Event, Finished, Lost, Quarantined, Ready, Started, Stop, Tick, Unhealthy
+from pytest_sgpu.core.redact import Redactor
+from pytest_sgpu.core.verdict import judge
+from pytest_sgpu.effects import Effects
+from pytest_sgpu.endings import Endings
+from pytest_sgpu.engine import environment, signals
+from pytest_sgpu.engine.clock import RunClock
 from pytest_sgpu.engine.gateways import Event as GatewayEvent
-from pytest_sgpu.engine.gateways import Gateways, ItemEnded, ItemRun, ItemStarted, Posted, WorkerGone, WorkerReady
-from pytest_sgpu.engine.signals import posted_to
-from pytest_sgpu.engine.store import RunDirectory, why
-from pytest_sgpu.listener import Listener, Progress
-from pytest_sgpu.model import Ending, JUnitFacts, Key, Mode, Notice, Outcome, Plan, Status, Suite, Worker
+from pytest_sgpu.engine.gateways import (
+    Gateways,
+    ItemEnded,
+    ItemSlow,
+    ItemStarted,
+    Posted,
+    WorkerGone,
+    WorkerReady,
+)
+from pytest_sgpu.engine.store import RunDirectory
+from pytest_sgpu.health import HealthChecks
+from pytest_sgpu.ledger import Ledger
+from pytest_sgpu.listener import Listener, Progress, Running
+from pytest_sgpu.model import Ending, JUnitFacts, Key, Outcome, Plan, Quarantine, Worker
 from pytest_sgpu.prepare import Prepared
 from pytest_sgpu.report import junit_read
 from pytest_sgpu.results import write_plan
-from pytest_sgpu.setups import GRACE, TICK, SuiteSetups, setup_failed, setup_record
+from pytest_sgpu.setups import TICK, SuiteSetups, set_up
 
-__all__ = ["Listener", "Progress", "Session"]
+_PATIENCE = 2.0  # seconds that workers have to leave by themselves
+_HASTE = 0.5  # the same when somebody waits for the end
 
 
 class Session:
-    """One run of a plan. ``run`` returns when every planned item has its outcome in the journal."""
+    """One run of a plan. ``run`` returns when every planned item has its outcome in the journal.
+
+    ``earlier`` is the state of a run that is resumed, and ``begins`` where on its clock this part begins: then only
+    what has no final outcome yet is run. ``rerun`` is the command that runs one item again, up to its node id.
+    """
 
     def __init__(
         self,
@@ -50,255 +57,274 @@ class Session:
         *,
         predicted: float,
         reorder: bool,
+        commit: str = "",
+        rerun: str = "",
+        earlier: RunState | None = None,
+        begins: float = 0.0,
+        inbox: signals.Inbox | None = None,
         gateways: Callable[..., Gateways] = Gateways,
     ) -> None:
         self.prepared = prepared
         self.plan = plan
-        self.directory = directory
-        self.listener = listener
+        self.todo = plan if earlier is None else resume.pending(plan, earlier)
         self.predicted = predicted
         self.reorder = reorder
-        self._open_gateways = gateways
-        self.interrupted = ""
-        self.outcomes: dict[Key, Outcome] = {}
-        self._zero = time.monotonic()
-        self._epoch = time.time()
-        self._progress = Progress(total=len(plan.entries), remaining=plan.total, unknown=plan.unknown)
-        self._opaque = {suite.label: suite.mode is Mode.OPAQUE for suite in prepared.suites}
-        self._entries = {str(entry.item.key): entry for entry in plan.entries}
-        self._attempts: dict[str, int] = {}
-        self._deferred: Sequence[GatewayEvent] = ()
+        self.commit = commit
+        self.rerun = rerun
+        self._earlier = earlier
+        self.begins = begins
+        self.started = time.time()
+        """Epoch seconds at which this part of the run began."""
+        self.clock = RunClock(begins)
+        todo = self.todo
+        self.progress = Progress(len(plan.entries), now=begins, remaining=todo.total, unknown=todo.unknown)
+        self.ledger = Ledger(directory, listener, self.progress, self.clock)
+        self._inbox = inbox or signals.Inbox()
+        options = prepared.options
+        self._workers = [Worker(device.name, (device,)) for device in prepared.devices]
+        base = environment.base(options.env)
+        self._gates = gateways(self._workers, env=base, cwd=str(options.root), clock=self.clock)
+        self._endings = Endings(self._gates, self.ledger, self.clock, options.grace)
+        self._effects = Effects(prepared, self._gates, self.ledger, self._endings)
+        self._health = HealthChecks(options.health_cmd, self._gates, self.ledger)
+        self._clean = Redactor(options.env).text
+        self._budget = None if options.budget is None else begins + options.budget
         self._dispatcher: Dispatcher | None = None
+        self._ticked = begins
 
     @property
-    def started(self) -> float:
-        """Give the epoch seconds at which the run began."""
-        return self._epoch
+    def outcomes(self) -> Mapping[Key, Outcome]:
+        """Give what this run has brought to its end so far."""
+        return self.ledger.outcomes
 
-    def clock(self) -> float:
-        """Give the seconds since the run began."""
-        return time.monotonic() - self._zero
+    @property
+    def interrupted(self) -> str:
+        """Say why the run was ended before its time, "" when it was not."""
+        return self._endings.reason
+
+    @property
+    def unfinished(self) -> str:
+        """Say why something did not run though nobody stopped the run, "" when everything ran."""
+        return self.ledger.unfinished
 
     def run(self) -> None:
         """Run the plan. The run directory is open; whatever happens, no item process is left behind.
 
         Raises WorkerError when no worker could be started.
         """
-        self._write_head()
-        workers = [Worker(device.name, (device,)) for device in self.prepared.devices]
-        env = environment.base(self.prepared.options.env)
-        gates = self._open_gateways(workers, env=env, cwd=str(self.prepared.options.root), clock=self.clock)
-        self._gates = gates
-        with posted_to(gates.post):  # to the end of close: an impatient signal must not cut it short
-            try:
-                gates.start()
-                refused = self._set_up(gates, workers)
-                self._loop(gates, refused)
-            finally:
-                gates.close(0.0)
-        self._append({"event": "end", "at": self.clock()})
+        with self._inbox.hearing():  # to the end of close: an impatient signal must not cut it short
+            self._run(self._write_head())
+        self.ledger.append({"event": "end", "at": self.clock()})
 
-    def _write_head(self) -> None:
-        prepared = self.prepared
-        self._append(
-            journal.run_record(
-                started=self._epoch,
-                scope=prepared.scope,
-                devices=prepared.devices,
-                suites=prepared.suites,
-                labels=prepared.labels,
-            )
-        )
-        self._append(journal.plan_record(self.plan, self.predicted, prepared.census))
-        for notice in prepared.notices:
-            self._append(journal.notice_record(notice))
-        with self._telling("the plan"):
-            write_plan(self.directory, self.plan, prepared.census)
-
-    def _append(self, record: journal.Record) -> None:
-        self.directory.append(record)
-
-    @contextlib.contextmanager
-    def _telling(self, what: str) -> Iterator[None]:
-        """Go on without a file that cannot be written: the journal holds what was in it."""
+    def _run(self, earlier: Mapping[Key, Sequence[Outcome]]) -> None:
+        gates = self._gates
         try:
-            yield
-        except OSError as error:
-            notice = Notice(f"{what} could not be written: {why(error)}", str(error.filename or ""))
-            self._append(journal.notice_record(notice))
-
-    # -- phase 3: setup ---------------------------------------------------------------------------
-
-    def _set_up(self, gates: Gateways, workers: Sequence[Worker]) -> frozenset[str]:
-        """Set up each list suite that has queued items. Gives the labels of those that failed."""
-        queued = {entry.item.key.suite for entry in self.plan.entries}
-        setups = SuiteSetups(gates, workers, clock=self.clock, tick=self._tick)
-        refused = set()
-        for suite in self.prepared.suites:
-            if suite.label not in queued or suite.mode is Mode.OPAQUE or self.interrupted:
-                continue
-            self.listener.setup(suite, None)
-            ending = setups.run(suite.label, self._setup_item(suite), self._interrupt)
-            self._append(setup_record(suite, ending))
-            self.listener.setup(suite, ending)
-            if ending.exit_code != 0:
-                refused.add(suite.label)
-                self._refuse(suite, ending)
-        self._deferred = setups.deferred
-        return frozenset(refused)
-
-    def _setup_item(self, suite: Suite) -> Callable[[Worker], ItemRun]:
-        def on(worker: Worker) -> ItemRun:
-            return ItemRun(
-                id=f"setup {suite.label}",
-                argv=self.prepared.argv[suite.label],
-                env=environment.setup_overlay(worker.devices[0]),
-                log=str(self.directory.setup_log(suite.label)),
+            for name in self._inbox.attach(gates.post):
+                self._signal(name)
+            setups = SuiteSetups(
+                gates, self._workers, self._endings, self.clock, hear=self._signal, tick=self._look_around
             )
+            refused: frozenset[str] = frozenset()
+            if not self._endings.reason:
+                gates.start(cancelled=lambda: self._inbox.called)
+                refused = set_up(self.prepared, self.todo, setups, self.ledger, budget=self._budget, stop=self._stop)
+            self._loop(refused, setups.deferred, earlier)
+        finally:
+            self._inbox.detach()
+            gates.close(0.0, margin=_HASTE if self._inbox.called else _PATIENCE)
 
-        return on
-
-    def _tick(self) -> None:
-        self._progress.now = self.clock()
-        self.listener.tick(self._progress)
-
-    def _refuse(self, suite: Suite, ending: Ending) -> None:
-        """End all items of a suite whose setup failed, or was cut off because the run ends."""
-        for entry in self.plan.entries:
-            if entry.item.key.suite != suite.label:
-                continue
-            if self.interrupted:
-                outcome = Outcome(entry.item.key, Status.NOT_RUN, reason=self.interrupted, estimate=entry.estimate)
-            else:
-                outcome = setup_failed(entry, ending)
-            reason = self._record(outcome)
-            if reason and not self.interrupted:
-                self._stop(reason)
+    def _write_head(self) -> Mapping[Key, Sequence[Outcome]]:
+        """Begin the journal, or its next part. Gives the attempts of earlier parts."""
+        prepared, directory = self.prepared, self.ledger.directory
+        head: dict[str, Any] = {
+            "started": self.started,
+            "digest": prepared.digest,
+            "commit": self.commit,
+            "devices": prepared.devices,
+            "suites": prepared.suites,
+            "labels": prepared.labels,
+        }
+        if self._earlier is None:
+            place, root = prepared.place, str(prepared.options.root)
+            tables = (str(place.read), str(place.write))
+            self.ledger.append(
+                journal.run_record(**head, scope=prepared.scope, weights=tables, rerun=self.rerun, root=root)
+            )
+        else:
+            self.ledger.append(journal.resume_record(at=self.begins, **head))
+        self.ledger.append(journal.plan_record(self.plan, self.predicted, prepared.census))
+        for notice in prepared.notices:
+            self.ledger.append(journal.notice_record(notice))
+        with self.ledger.telling("the plan"):
+            write_plan(directory, self.plan, prepared.census)
+        if self._earlier is None:
+            return {}
+        state, _ = directory.state()
+        planned = {entry.item.key for entry in self.plan.entries}
+        for outcome in state.outcomes:
+            if outcome.key in planned:
+                self.progress.kept(outcome)
+        return state.attempts
 
     # -- phase 4: run -----------------------------------------------------------------------------
 
-    def _loop(self, gates: Gateways, refused: frozenset[str]) -> None:
-        entries = tuple(entry for entry in self.plan.entries if entry.item.key.suite not in refused)
-        todo = Plan(entries, self.plan.devices)
-        self._dispatcher = Dispatcher(todo, reorder=self.reorder)
-        if self.interrupted:
-            self._handle(Stop(self.interrupted, kill=True, at=self.clock()))
-        pending = list(self._deferred)
-        while not self._dispatcher.done:
-            event = pending.pop(0) if pending else gates.next_event(TICK)
-            self._progress.now = self.clock()
-            if isinstance(event, WorkerReady):
-                self._handle(Ready(event.worker, self.clock()))
-            elif isinstance(event, ItemStarted):
-                key = Key.parse(event.run_id)
-                self._append({"event": "started", "at": event.at, "key": event.run_id})
-                self._handle(Started(event.worker, key, self._attempts[event.run_id], event.at))
-            elif isinstance(event, ItemEnded):
-                self._ended(event)
-            elif isinstance(event, WorkerGone):
-                self._append({"event": "lost", "at": event.at, "worker": event.worker.id, "reason": event.reason})
-                self._handle(Lost(event.worker, event.reason, event.at))
-            elif isinstance(event, Posted):
-                self._interrupt(str(event.what))
-            else:
-                self._tick()
+    def _loop(
+        self, refused: frozenset[str], deferred: Sequence[GatewayEvent], earlier: Mapping[Key, Sequence[Outcome]]
+    ) -> None:
+        entries = tuple(entry for entry in self.todo.entries if entry.item.key.suite not in refused)
+        options = self.prepared.options
+        self._dispatcher = Dispatcher(
+            Plan(entries, self.plan.devices),
+            reorder=self.reorder,
+            retries=options.retries,
+            quarantine=options.quarantine,
+            budget=options.budget,
+            begins=self.begins,
+            flaky_fails=options.flaky_fails,
+            attempts={key: len(some) for key, some in earlier.items()},
+            earlier={key: [one for one in some if one.status in FAILURES] for key, some in earlier.items()},
+        )
+        if self._endings.reason:
+            self._handle(Stop(self._endings.reason, kill=True, at=self.clock()))
+        else:
+            self._handle(Tick(self.clock()))
+        pending = list(deferred)
+        while not self._is_over:
+            event = pending.pop(0) if pending else self._gates.next_event(TICK)
+            self.progress.now = self.clock()
+            self._take(event)
+            if event is None or self.clock() - self._ticked >= TICK:
+                self._ticked = self.clock()
+                self._handle(Tick(self._ticked))
+                self._look_around()
+            if self._endings.killing:
+                self._give_up()
+            self.ledger.settle()
+        self.ledger.settle()
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether all is said: every item has its outcome, and no device is being examined that matters still."""
+        return self._is_done and bool(self._endings.reason or self.ledger.unfinished or not self._health.pending)
+
+    def _take(self, event: GatewayEvent | None) -> None:
+        """Take one event of the workers, or of a signal."""
+        if isinstance(event, WorkerReady):
+            self._handle(Ready(event.worker, self.clock()))
+        elif isinstance(event, ItemStarted):
+            if self._runs(event.worker, event.run_id):
+                self.ledger.started(event)
+                attempt = self._effects.attempts[event.run_id]
+                self._handle(Started(event.worker, Key.parse(event.run_id), attempt, event.at))
+        elif isinstance(event, ItemSlow):
+            if self._runs(event.worker, event.run_id):
+                self.ledger.slow(event)
+        elif isinstance(event, ItemEnded):
+            self._ended(event)
+        elif isinstance(event, WorkerGone):
+            self._gone(event)
+        elif isinstance(event, Posted):
+            self._signal(str(event.what))
+
+    def _runs(self, worker: Worker, run_id: str) -> Running | None:
+        """Give the item that a message is about; None when it is none, or a late one of what was given up."""
+        running = self.progress.running.get(worker.id)
+        if running is None or running.worker != worker or str(running.entry.item.key) != run_id:
+            return None
+        return running
 
     def _ended(self, event: ItemEnded) -> None:
-        entry = self._entries.get(event.run_id)
-        if entry is None or entry.item.key in self.outcomes:
-            return  # setup, or a late message of a worker that was given up
-        key = entry.item.key
-        facts = self._facts(key)
-        outcome = judge(
-            key,
-            event.ending,
-            facts,
-            self.prepared.options.policy,
-            opaque=self._opaque[key.suite],
-            worker=event.worker.id,
-            devices=tuple(device.name for device in event.worker.devices),
-            attempt=self._attempts[event.run_id],
-            estimate=entry.estimate,
-        )
-        self._handle(Finished(event.worker, outcome, event.at))
-        self._handle(Ready(event.worker, self.clock()))
+        worker = event.worker
+        if self._health.concerns(worker, event.run_id):
+            self._examined(worker, self._health.ended(worker, event.ending))
+            self._handle(Ready(worker, self.clock()))
+            return
+        running = self._runs(worker, event.run_id)
+        if running is None:
+            return
+        self._endings.ended(worker)
+        outcome = self._judged(running, event.ending)
+        self._handle(Finished(worker, outcome, event.at))
+        # A device that is quarantined needs no more evidence, and nobody waits for one at the end of a run.
+        idle_talk = self._endings.reason or self.ledger.unfinished or worker.id in self._effects.banned
+        if self._health.wanted(outcome) and not idle_talk:
+            self._health.begin(worker)
+        else:
+            self._handle(Ready(worker, self.clock()))
 
-    def _facts(self, key: Key) -> JUnitFacts:
-        paths = self.directory.junit_files(key)
-        return junit_read.facts(paths) if paths else JUnitFacts()
+    def _judged(self, running: Running, ending: Ending) -> Outcome:
+        key = running.entry.item.key
+        directory = self.ledger.directory
+        paths = directory.junit_files(key)
+        return judge(
+            key,
+            ending,
+            junit_read.facts(paths, directory.open_file, self._clean) if paths else JUnitFacts(),
+            self.prepared.options.policy,
+            opaque=self._effects.opaque(key.suite),
+            worker=running.worker.id,
+            devices=tuple(device.name for device in running.worker.devices),
+            attempt=self._effects.attempts[str(key)],
+            estimate=running.entry.estimate,
+        )
+
+    def _gone(self, event: WorkerGone) -> None:
+        self.ledger.lost(event)
+        self._endings.ended(event.worker)
+        self._examined(event.worker, self._health.lost(event.worker))
+        self._handle(Lost(event.worker, event.reason, event.at))
+
+    def _examined(self, worker: Worker, complaint: str) -> None:
+        """Draw the conclusion from what the health command said of a device, "" when it is well."""
+        if not complaint:
+            return
+        self._handle(Unhealthy(worker, complaint, self.clock()))
+        others = {one.id for one in self._workers} - self._effects.banned - {worker.id}
+        if self._is_done and self.prepared.options.quarantine and worker.id not in self._effects.banned and others:
+            # Nothing will run there any more, and the Dispatcher has let all workers go. The report must know.
+            names = tuple(device.name for device in worker.devices)
+            self._effects.execute(Quarantined(Quarantine(worker.id, names, self.clock(), complaint)))
+
+    @property
+    def _is_done(self) -> bool:
+        return self._dispatcher is not None and self._dispatcher.done
 
     def _handle(self, event: Event) -> None:
         assert self._dispatcher is not None
         for command in self._dispatcher.handle(event):
-            self._execute(command)
+            self._effects.execute(command)
+        if self._effects.wish:
+            self._stop(self._effects.wish)
 
-    def _execute(self, command: Command) -> None:
-        if isinstance(command, Assign):
-            self._assign(command)
-        elif isinstance(command, Kill):
-            self._gates.kill(command.worker, command.reason, GRACE)
-        elif isinstance(command, Respawn):
-            self._gates.respawn(command.worker)
-        elif isinstance(command, Retire):
-            self._gates.retire(command.worker)
-        else:
-            reason = self._record(command.outcome)
-            if reason and not self.interrupted:
-                self._stop(reason)
-
-    def _assign(self, command: Assign) -> None:
-        entry, worker = command.entry, command.worker
-        key = entry.item.key
-        text = str(key)
-        self._attempts[text] = command.attempt
-        prefix, _ = self.directory.junit_place(key)
-        opaque = self._opaque[key.suite]
-        env = environment.item_overlay(key, worker.devices[0], junit_prefix=prefix, junit_suffix=".xml", opaque=opaque)
-        at = self.clock()
-        self._append({"event": "assign", "at": at, "key": text, "worker": worker.id, "attempt": command.attempt})
-        self._gates.run(
-            worker,
-            ItemRun(
-                id=text,
-                argv=self.prepared.argv[key.suite],
-                env=env,
-                log=str(self.directory.item_log(key)),
-                ran_line="" if opaque else f"TE_CI_RAN {key.tag}",
-                partial_glob=f"{glob.escape(prefix + key.tag)}*.partial",
-            ),
-        )
-        self._progress.began(entry, worker, at)
-        self.listener.started(entry, worker, self._progress)
-
-    def _record(self, outcome: Outcome) -> str:
-        """Write an outcome down, then tell it. Gives the listener's reason to stop, or ""."""
-        self._append(journal.outcome_record(outcome))
-        self._write_code(outcome)
-        self.outcomes[outcome.key] = outcome
-        self._progress.ended(outcome, self.clock())
-        return self.listener.finished(outcome, self._progress)
-
-    def _write_code(self, outcome: Outcome) -> None:
-        """Leave ``<log>.rc`` as soon as an item has ended, as published consumers of the run directory expect."""
-        if outcome.start is None:
-            return
-        with self._telling("the exit code of an item"):
-            self.directory.write_code(outcome.key, exit_code(outcome))
+    def _look_around(self) -> None:
+        """Draw the screen, and show that this process lives."""
+        self.ledger.tick()
+        self.ledger.settle()
 
     # -- endings ----------------------------------------------------------------------------------
 
+    def _signal(self, name: str) -> None:
+        """Heed a signal: ^Z pauses, the first other one ends the run, a second one takes the grace away."""
+        if name == signals.PAUSE.name:
+            self._endings.pause()
+        elif self._endings.reason:
+            self._endings.hurry()
+        else:
+            self._stop(f"stopped by {name}")
+
     def _stop(self, reason: str) -> None:
-        self.interrupted = reason
-        self._append({"event": "stop", "at": self.clock(), "reason": reason})
-        self.listener.stopping(reason, self._progress)
+        if self._endings.reason:
+            return
+        self._endings.begin(reason)
         if self._dispatcher is not None:
             self._handle(Stop(reason, kill=True, at=self.clock()))
 
-    def _interrupt(self, name: str) -> None:
-        """End the run: the first signal gives running items their grace, a second one takes it away."""
-        reason = f"stopped by {name}"
-        if not self.interrupted:
-            self._stop(reason)
-        else:
-            for running in list(self._progress.running.values()):
-                self._gates.kill(running.worker, self.interrupted, 0.0)
+    def _give_up(self) -> None:
+        """Let go of workers that cannot end their item: nothing may hold up the end of a run, or a queue."""
+        ending = bool(self._endings.reason or self.ledger.unfinished)
+        for running in list(self.progress.running.values()):
+            if not self._endings.overdue(running.worker):
+                continue
+            outcome = self._endings.given_up(running, self._effects.attempts[str(running.entry.item.key)])
+            if ending:  # else it is lost when the worker is gone, and waits again
+                self._handle(Finished(running.worker, outcome, self.clock()))

@@ -15,7 +15,7 @@ pytest_plugins = ["pytester"]
 # What a shell on a GPU machine, a CI service or an outer queue may have set, and what would then steer the
 # code under test. Cleaned once, for the process and all that it starts; a test sets what it needs itself.
 _FOREIGN = re.compile(
-    r"TE_CI_.*|TEST_.*|JUNITXML_.*|SGPU_(?!WHEEL$).*|PYTEST_SGPU_.*"
+    r"TE_CI_.*|TEST_.*|JUNITXML_.*|SGPU_(?!(WHEEL|FUZZ_SEED)$).*|PYTEST_SGPU_.*"
     r"|PYTEST_(ADDOPTS|PLUGINS|TIMEOUT|DISABLE_PLUGIN_AUTOLOAD|THEME|THEME_MODE|DEBUG)|PYTEST_XDIST_.*"
     r"|(HIP|ROCR|CUDA|GPU|ZE)_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK"
     r"|GITHUB_.*|RUNNER_.*|ACTIONS_.*|GITLAB_CI|BUILD_NUMBER|CI|PY_COLORS|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?"

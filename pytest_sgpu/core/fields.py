@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-_HUGE = 1e15  # seconds, counts and codes are far smaller; an int beyond this may not even fit a float
+_HUGE = 1e15  # counts and codes are far smaller; an int beyond this may not even fit a float
+_EARLIEST, _LATEST = -1e9, 1e11  # seconds, of a run or of the epoch; what is further away is in no calendar
 _MISSING = object()
 
 
@@ -37,9 +38,9 @@ class Fields:
         return value if isinstance(value, bool) else self._wrong(name, "true or false")
 
     def number(self, name: str, default: float | None = None) -> float:
-        """Give a finite number."""
+        """Give a number of seconds."""
         value = self._get(name, default)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _HUGE:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and _EARLIEST < value < _LATEST:
             return float(value)
         return self._wrong(name, "number")  # nan is no less than anything
 
@@ -51,7 +52,7 @@ class Fields:
         return self._wrong(name, f"whole number from {least}")
 
     def maybe_number(self, name: str) -> float | None:
-        """Give a finite number, None when there is none."""
+        """Give a number of seconds, None when there is none."""
         return None if self._values.get(name) is None else self.number(name)
 
     def maybe_whole(self, name: str, *, least: int = 0) -> int | None:

@@ -20,7 +20,8 @@ Tags = tuple[tuple[str, int], ...]
 
 _GPUS = re.compile(r"0*[1-9][0-9]{0,8}")
 _PROTOCOL = f"{MARK} <tag>[ <gpus>]"
-_FORM = f"an item line is: {_PROTOCOL}; a tag has no blanks and no control characters, <gpus> is a whole number from 1"
+_ODD = "a control character, an invisible one, a blank, a byte that is no UTF-8, or an order to a CI service"
+_FORM = f"an item line is: {_PROTOCOL}; a tag has no blanks and nothing invisible, <gpus> is a whole number from 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def _words(rest: str, line: str, suite: Suite) -> tuple[str, int]:
     if not words:
         problem = "it has no tag"
     elif not is_plain(words[0]) or words[0].split() != [words[0]]:
-        problem = "its tag holds a control character, a blank or a byte that is no UTF-8"
+        problem = f"its tag holds {_ODD}"
     elif len(words) == 1:
         return words[0], 1
     elif len(words) > 2:  # noqa: PLR2004 - tag and gpus

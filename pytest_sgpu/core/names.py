@@ -1,8 +1,9 @@
-"""From any text to a file name that cannot leave its directory, hide, or meet the name of another text."""
+"""From any text to a file name that cannot leave its directory, hide, or meet the name of another; and node ids."""
 
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
 
 from pytest_sgpu.model import Key
@@ -39,6 +40,11 @@ def item_stem(key: Key) -> str:
     """
     stem = f"{_encode(key.suite).replace('.', '%2E') or _EMPTY}.{_encode(key.tag or WHOLE)}"
     return _fit(stem, str(key))
+
+
+def node_id(conf: str, key: Key) -> str:
+    """Give the pytest name of an item: the file name of its conf, its label and, in a list suite, its tag."""
+    return "::".join((posixpath.basename(conf), key.suite, *([key.tag] if key.tag else [])))
 
 
 def _encode(text: str) -> str:

@@ -64,7 +64,9 @@ def simulate(
                 key = command.entry.item.key
                 start, stop = at + overhead, at + overhead + seconds(key)
                 lanes.append(Span(key, device, start, stop))
-                outcome = Outcome(key, Status.PASSED, 0, start, stop, complete=True, proof="ran", junit=_NO_JUNIT)
+                outcome = Outcome(
+                    key, Status.PASSED, 0, start, stop, str(device), complete=True, proof="ran", junit=_NO_JUNIT
+                )
                 heappush(ends, (stop, device, outcome))
 
     for device in range(devices):

@@ -86,7 +86,7 @@ def _weight(raw: bytes) -> tuple[Key, float] | None:
     except UnicodeDecodeError:
         raise BadLineError(f"not UTF-8: {shown(line, 80)}") from None
     if not is_plain(text):
-        raise BadLineError(f"control characters: {shown(text, 80)}")
+        raise BadLineError(f"control characters, or invisible ones: {shown(text, 80)}")
     words, blank, value = text.rpartition(" ")
     if not blank:
         missing = "no key, only a number" if is_number(text) else "no seconds behind the key"
@@ -240,7 +240,7 @@ def _timing_row(cells: Sequence[str]) -> Timing:
         raise BadLineError(f"{shown(incomplete, 80)} is neither 0 nor 1")
     return Timing(
         key=key_of(label, tag),
-        devices=() if devices == NONE else tuple(unescaped(devices).split(",")),
+        devices=tuple(name for name in unescaped(devices).split(",") if name not in {"", NONE}),
         seconds=seconds_of(seconds),
         rc=None if rc == NONE else whole_number(rc),
         start=optional_seconds(start),

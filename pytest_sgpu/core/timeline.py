@@ -84,14 +84,22 @@ class Timeline:
     estimate_errors: tuple[EstimateError, ...]
 
 
-def build(outcomes: Iterable[Outcome], devices: Sequence[str] = (), *, begin: float = 0.0) -> Timeline:
+def build(
+    outcomes: Iterable[Outcome],
+    devices: Sequence[str] = (),
+    *,
+    begin: float = 0.0,
+    attempts: Iterable[Outcome] = (),
+) -> Timeline:
     """Draw the lanes of a run.
 
     ``devices`` are those of the run, so that one that got no item counts as idle; others that outcomes
     name follow in order of name. ``begin`` is when the clock of the wall time starts: 0.0 counts setup
-    in, the start of the queue leaves it out. Items that never started appear nowhere.
+    in, the start of the queue leaves it out. Items that never started appear nowhere. ``attempts`` before the
+    last ones took their time, too; nothing is learned of estimates from them.
     """
-    ran = [outcome for outcome in outcomes if outcome.start is not None and outcome.stop is not None]
+    last = [outcome for outcome in outcomes if outcome.start is not None and outcome.stop is not None]
+    ran = [*last, *(one for one in attempts if one.start is not None and one.stop is not None)]
     spans: dict[str, list[Span]] = {device: [] for device in devices}
     for outcome in ran:
         span = Span(outcome.key, outcome.status, outcome.start or 0.0, (outcome.start or 0.0) + outcome.seconds)
@@ -117,7 +125,7 @@ def build(outcomes: Iterable[Outcome], devices: Sequence[str] = (), *, begin: fl
             sum(lane.idle.between for lane in lanes),
             sum(lane.idle.tail for lane in lanes),
         ),
-        estimate_errors=_errors(ran),
+        estimate_errors=_errors(last),
     )
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from pytest_sgpu.core.text import counted
-from pytest_sgpu.model import Ending, Estimate, JUnitFacts, Key, Outcome, Status, Verdict
+from pytest_sgpu.core.text import counted, printable
+from pytest_sgpu.model import Ending, Estimate, JUnitFacts, Key, Outcome, Quarantine, Status, Verdict
 
 NO_TESTS_CODE = 5  # pytest's own exit code for "no tests were collected"
 TIMED_OUT_CODE = 124  # as timeout(1)
 LOST_CODE = 125
 SIGNAL_BASE = 128  # a shell reports a death by signal N as 128 + N
+NO_WORKER = "no worker"
+"""The reason of an item that was not run for want of workers begins so."""
 NOT_STARTED_CODES = {126: "not executable", 127: "command not found"}
 
 _OWN_CODES: dict[Status, int] = {
@@ -22,6 +24,9 @@ _OWN_CODES: dict[Status, int] = {
     Status.LOST: LOST_CODE,
     Status.STOPPED: SIGNAL_BASE + signal.SIGINT,
 }
+
+# Ends that say nothing about the device they happened on.
+_NO_EVIDENCE = frozenset((Status.STOPPED, Status.SETUP_FAILED))
 
 # A suite script passes on 128+N when something inside it died by signal N. Only signals that end a
 # process on their own are read so; 128 + another number is a plain exit code.
@@ -34,10 +39,12 @@ class Policy:
 
     ``allow_empty``: globs over whole keys that are excused from proof (``sgpu_allow_empty``).
     ``junit_failures_fail``: exit code 0 with failing cases fails (``sgpu_junit_failures``).
+    ``leaks_fail``: an item that leaves a process behind fails (``--sgpu-leaks=fail``).
     """
 
     allow_empty: tuple[str, ...] = ()
     junit_failures_fail: bool = False
+    leaks_fail: bool = False
 
     def excuses(self, key: Key) -> bool:
         """Whether an item of this key may end without proof that it ran."""
@@ -62,6 +69,9 @@ def judge(
     left no proof, unless the policy excuses it.
     """
     status, reason, proof = _status(key, ending, facts, policy, opaque=opaque)
+    if ending.left and policy.leaks_fail and status is Status.PASSED:
+        left = f"left {_processes(len(ending.left))} behind"
+        status, reason = Status.FAILED, f"{left}; {reason}" if reason else left
     return Outcome(
         key=key,
         status=status,
@@ -72,11 +82,17 @@ def judge(
         devices=devices,
         attempt=attempt,
         complete=status.teaches and not ending.partial and not facts.damage,
-        reason=reason,
+        reason=printable(reason),  # the worker quotes what the item printed last
         proof=proof,
         estimate=estimate,
         junit=facts,
+        left=ending.left,
+        late=ending.late,
     )
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
 
 
 def _status(key: Key, ending: Ending, facts: JUnitFacts, policy: Policy, *, opaque: bool) -> tuple[Status, str, str]:
@@ -93,7 +109,9 @@ def _status(key: Key, ending: Ending, facts: JUnitFacts, policy: Policy, *, opaq
 def _violent_end(ending: Ending) -> tuple[Status, str] | None:
     """Say how an item ended that did not come to its own end, None for one that did."""
     code = ending.exit_code
-    if ending.killed:
+    if ending.killed or ending.timed_out:
+        if ending.timed_out:
+            return Status.TIMED_OUT, ending.killed or "it ran for too long"
         return Status.STOPPED, ending.killed
     if ending.signal is not None:
         return Status.CRASHED, signal_text(ending.signal)
@@ -160,8 +178,10 @@ def signal_of(outcome: Outcome) -> int | None:
 
 
 def exit_code(outcome: Outcome) -> int:
-    """Give the code with which an outcome counts in its suite's verdict: 0 for a pass and nothing else."""
+    """Give the code with which an outcome counts in its suite's verdict: 0 for what does not fail the run."""
     code = outcome.exit_code
+    if outcome.status is Status.FLAKY:
+        return int(outcome.flaky_fails)
     if outcome.status in _OWN_CODES:
         return _OWN_CODES[outcome.status]
     if outcome.status is Status.NO_TESTS:
@@ -188,3 +208,32 @@ def verdicts(labels: Sequence[str], outcomes: Iterable[Outcome]) -> tuple[Verdic
         for label, some in by_suite.items()
         if some
     )
+
+
+def infrastructure(
+    outcomes: Iterable[Outcome],
+    quarantines: Iterable[Quarantine] = (),
+    attempts: Mapping[Key, Sequence[Outcome]] | None = None,
+) -> bool:
+    """Whether a run failed, and no test did: each failure is a lost worker, or happened on bad devices alone.
+
+    ``attempts`` are those before the final ones. An item that a person, a budget or a failed setup kept
+    from ending says nothing about workers, so a run with one is not of this kind.
+    """
+    bad = {device for quarantine in quarantines for device in quarantine.devices}
+    earlier = attempts or {}
+    failed = [outcome for outcome in outcomes if outcome.failed]
+    return bool(failed) and all(
+        _blameless(one, bad)
+        and all(_blameless(before, bad) or before.status is Status.STOPPED for before in earlier.get(one.key, ()))
+        for one in failed
+    )
+
+
+def _blameless(one: Outcome, bad: set[str]) -> bool:
+    """Whether the end of an attempt is the doing of a worker or a bad device, or no failure at all."""
+    if one.status is Status.NOT_RUN:
+        return one.reason.startswith(NO_WORKER)
+    if one.status is Status.LOST or not one.status.failed:
+        return True  # also FLAKY: it passed here, and its attempts say where it failed
+    return one.status not in _NO_EVIDENCE and bool(one.devices) and bad.issuperset(one.devices)

@@ -1,5 +1,7 @@
 """The items that wait, in the order of the plan, with the unknown ones re-ranked by what this run measures.
 
+``Waiting`` is the plan; ``Queue`` is all that waits, with the items that wait for a further attempt.
+
 The plan says at which places unknown items stand (first, unless the caller made the order); which of them
 takes such a place is decided when it comes up, by the rules of ``hints`` over this run's own measurements.
 Known items keep their places. Before the first measurement the order is exactly the plan's.
@@ -12,10 +14,13 @@ Entries that no longer hold are found out when they come up. Each operation cost
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
 from pytest_sgpu.core import hints
+from pytest_sgpu.core.crew import Crew
+from pytest_sgpu.core.lines import Line, Memory
+from pytest_sgpu.core.messages import RETRY
 from pytest_sgpu.core.plan import GUESSED, OPAQUE, UNGUESSED
 from pytest_sgpu.model import Key, PlanEntry
 
@@ -55,6 +60,7 @@ class _Unknown:
     def __init__(self, entries: Sequence[PlanEntry]) -> None:
         self._state = bytearray(len(entries))
         self._files: dict[hints.File, _File] = {}
+        self._kin_of: dict[Key, tuple[_File, str]] = {}  # looked up faster than found out
         self._heap: list[_Top] = []
         opaque = _File(OPAQUE)
         for place, entry in enumerate(entries):
@@ -72,6 +78,7 @@ class _Unknown:
         file = self._files.get(of.file)
         if file is None:
             file = self._files[of.file] = _File(UNGUESSED)
+        self._kin_of[entry.item.key] = file, of.label
         if entry.estimate.seconds is None:
             file.unguessed.append(place)
             file.twins.setdefault(of.label, []).append(place)
@@ -102,21 +109,26 @@ class _Unknown:
         return place
 
     def learn(self, key: Key, seconds: float) -> None:
-        of = hints.kin(key)
-        file = None if of is None else self._files.get(of.file)
-        if of is None or file is None:
+        found = self._kin_of.get(key) or self._kin(key)
+        if found is None:
             return
+        file, label = found
         grown = seconds > file.longest
         if grown:
             file.longest = seconds
             self._push(file, file.first)
-        twins = file.twins.pop(of.label, ())
+        twins = file.twins.pop(label, ())
         for place in twins:
             if self._state[place] == _UNGUESSED:
                 self._state[place] = _GUESSED
                 heappush(file.guessed, place)
         if grown or twins:
             self._push(file, GUESSED)
+
+    def _kin(self, key: Key) -> tuple[_File, str] | None:
+        of = hints.kin(key)
+        file = None if of is None else self._files.get(of.file)
+        return None if of is None or file is None else (file, of.label)
 
 
 class Waiting:
@@ -156,3 +168,59 @@ class Waiting:
         self._next = len(self._entries)
         self._taken = bytearray(b"\1") * self._next
         return rest
+
+
+class Queue:
+    """All that waits: what is to be tried elsewhere at once, what was cut off, the plan, the retries.
+
+    ``memories`` are of earlier parts of a resumed run, by key.
+    """
+
+    def __init__(self, entries: Sequence[PlanEntry], memories: Mapping[Key, Memory], *, reorder: bool) -> None:
+        self._plan = Waiting(entries, reorder=reorder)
+        self._memories = memories
+        self._probes, self._head, self._tail = self._lines = Line(), Line(), Line()
+        self._ahead = 0  # how many wait before the plan
+        self.learns = reorder and not all(entry.estimate.known for entry in entries)
+        self.learn = self._plan.learn
+
+    def __len__(self) -> int:
+        """Give how many items wait."""
+        return len(self._plan) + sum(map(len, self._lines))
+
+    def add(self, memory: Memory, why: str) -> None:
+        """Let an item wait for a further attempt: a retry behind all others, what else there is ahead of them."""
+        if why == RETRY:
+            self._tail.add(memory)
+            return
+        self._ahead += 1
+        (self._probes if memory.probe else self._head).add(memory)
+
+    def take(self, worker_id: str, crew: Crew) -> tuple[PlanEntry, Memory | None] | None:
+        """Take what this worker is to run next, None when nothing that waits fits it."""
+        if self._ahead and (
+            memory := self._take(self._probes, worker_id, crew) or self._take(self._head, worker_id, crew)
+        ):
+            self._ahead -= 1
+            return memory.entry, memory
+        if self._plan:
+            entry = self._plan.pop()
+            return entry, self._memories.get(entry.item.key) if self._memories else None
+        if memory := self._take(self._tail, worker_id, crew):
+            return memory.entry, memory
+        return None
+
+    def rest(self) -> tuple[PlanEntry, ...]:
+        """Give all that waits: probes, what was cut off, the plan in its order, retries. Costs O(n log n)."""
+        probes, head, tail = ([memory.entry for memory in line.all()] for line in self._lines)
+        return (*probes, *head, *self._plan.rest(), *tail)
+
+    def clear(self) -> list[tuple[PlanEntry, Memory | None]]:
+        """Take all that waits, in the order of ``rest``."""
+        self._ahead = 0
+        probes, head, tail = ([(memory.entry, memory) for memory in line.clear()] for line in self._lines)
+        plan = [(entry, self._memories.get(entry.item.key)) for entry in self._plan.clear()]
+        return [*probes, *head, *plan, *tail]
+
+    def _take(self, line: Line, worker_id: str, crew: Crew) -> Memory | None:
+        return line.take(lambda avoid: crew.fits(worker_id, avoid)) if line else None

@@ -73,6 +73,11 @@ def setup_overlay(device: Device) -> dict[str, str]:
     return device.pin() | {"TE_CI_SETUP_ONLY": "1"}
 
 
+def health_overlay(device: Device) -> dict[str, str]:
+    """Give what the health command has on top of ``base``: the mask of the device that it is about."""
+    return device.pin()
+
+
 def item(
     env: Mapping[str, str], item_key: Key, device: Device, *, junit_prefix: str, junit_suffix: str, opaque: bool
 ) -> dict[str, str]:

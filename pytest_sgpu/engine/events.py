@@ -16,9 +16,13 @@ class ItemRun:
     """What a worker is to run.
 
     ``env`` goes on top of the base environment; a value of None unsets the name. ``cwd`` "" means that of
-    the gateways. ``log`` is appended to; its folder must exist. ``ran_line``: look for this line in the
-    output afterwards, "" for not. ``partial_glob``: look for such a file afterwards, "" for not; the
-    caller escapes what is no wildcard.
+    the gateways. ``log`` (an absolute path) is appended to; its folder must exist. ``log_root``: a folder
+    above it that is trusted; the folders between the two are opened one by one and no link in place of
+    one is followed. "" for not. ``ran_line``: look for this line in the output afterwards, "" for not.
+    ``partial_glob``: look for such a file afterwards, "" for not; the caller escapes what is no wildcard.
+
+    ``timeout``: seconds that the item may take. ``stall``: seconds that it may be without output. 0 for
+    no limit. At the end of one its whole tree gets SIGTERM, and SIGKILL after ``grace`` seconds.
     """
 
     id: str
@@ -28,6 +32,10 @@ class ItemRun:
     cwd: str = ""
     ran_line: str = ""
     partial_glob: str = ""
+    timeout: float = 0.0
+    stall: float = 0.0
+    grace: float = 4.0
+    log_root: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +58,29 @@ class ItemStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemSlow:
+    """Half of the timeout of an item is over. Comes once at most.
+
+    ``seconds`` it runs by now, ``limit`` is its timeout, ``quiet`` the seconds since its last output;
+    ``last_line`` is what it wrote last (a line that has no end yet, too), at most 200 characters, raw.
+    """
+
+    worker: Worker
+    run_id: str
+    seconds: float
+    limit: float
+    quiet: float
+    last_line: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class ItemEnded:
-    """An item ended, and what it left (process number, command line) was killed. The worker is free."""
+    """An item ended, and what it left (``ending.left``) was killed. The worker is free."""
 
     worker: Worker
     run_id: str
     ending: Ending
-    left: tuple[tuple[int, str], ...]
     at: float
 
 
@@ -76,4 +100,4 @@ class Posted:
     what: object
 
 
-Event = WorkerReady | ItemStarted | ItemEnded | WorkerGone | Posted
+Event = WorkerReady | ItemStarted | ItemSlow | ItemEnded | WorkerGone | Posted

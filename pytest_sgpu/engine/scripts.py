@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +18,7 @@ from typing import IO
 
 from pytest_sgpu.core import conf
 from pytest_sgpu.core.items import MARK, Listing, parse_listing
-from pytest_sgpu.core.text import one_line, quoted
+from pytest_sgpu.core.text import one_line, quoted, shown
 from pytest_sgpu.engine import environment, guardian
 from pytest_sgpu.engine.processes import Command, Ended, side_by_side
 from pytest_sgpu.errors import ListingError
@@ -37,25 +39,39 @@ def resolve(suite: Suite, root: str | Path, env: Mapping[str, str]) -> tuple[str
     looked up in ``env["PATH"]``. A text file without ``#!`` gets /bin/sh in front of it, as a shell would
     run it. Raises ConfError, with the line of the conf, for what is not there or cannot be run.
     """
-    program = _find(suite, Path(root), env)
+    program, fault = _find(suite.command[0], Path(root), env)
+    if fault:
+        raise conf.command_error(suite, fault)
+    return _argv(program, suite.command[1:])
+
+
+def command(words: Sequence[str], root: str | Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Give the command line of any other program, by the same rules. Raises ValueError with what is wrong."""
+    if not words:
+        raise ValueError("no command")
+    program, fault = _find(words[0], Path(root), env)
+    if fault:
+        raise ValueError(f"{shown(words[0])}: {fault}")
+    return _argv(program, words[1:])
+
+
+def _argv(program: Path, arguments: Sequence[str]) -> tuple[str, ...]:
     shell = ("/bin/sh",) if _is_plain_script(program) else ()
-    return (*shell, str(program), *suite.command[1:])
+    return (*shell, str(program), *arguments)
 
 
-def _find(suite: Suite, root: Path, env: Mapping[str, str]) -> Path:
-    name = suite.command[0]
+def _find(name: str, root: Path, env: Mapping[str, str]) -> tuple[Path, str]:
+    """Give where a program is, and what is wrong with it, "" when it can be run."""
     here = root / name
     fault = _fault(here)
-    if not fault:
-        return here
-    if "/" not in name:
+    if fault and "/" not in name:
         for folder in env.get("PATH", os.defpath).split(os.pathsep):
             there = root / folder / name
             if not _fault(there):
-                return there
+                return there, ""
         if fault == "not found":
             fault = "not found, neither beside the tests nor on PATH"
-    raise conf.command_error(suite, fault)
+    return here, fault
 
 
 def _fault(program: Path) -> str:
@@ -129,12 +145,23 @@ def list_all(
 
 @contextlib.contextmanager
 def _swept(cookie: str) -> Iterator[None]:
-    """Kill at the end what a listing left in sessions of its own; what ended with its group costs one look."""
+    """Kill at the end what a listing left in sessions of its own; what ended with its group costs one look.
+
+    A guardian does the same if this process is killed meanwhile.
+    """
+    reading, lifeline = os.pipe()
+    words = [sys.executable, "-I", "-S", guardian.__file__, cookie, ""]
+    null = subprocess.DEVNULL
+    watch = subprocess.Popen(words, stdin=reading, stdout=null, stderr=null, cwd="/", start_new_session=True)
+    os.close(reading)
     try:
         yield
     finally:
+        watch.kill()
+        watch.wait()
+        os.close(lifeline)
         until = time.monotonic() + guardian.LIMIT
-        while guardian.sweep(cookie.encode(), 0) and time.monotonic() < until:
+        while guardian.sweep(cookie.encode()) and time.monotonic() < until:
             time.sleep(guardian.PAUSE)
 
 

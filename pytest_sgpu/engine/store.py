@@ -1,56 +1,75 @@
-"""The run directory: its lock, its places, the journal; and how a file is replaced in one step."""
+"""The run directory: who holds it, its journal, and (from ``places``) where everything in it is."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import shutil
-import socket
-import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
-from functools import cached_property
-from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
-
-from filelock import FileLock, Timeout
+from typing import Any
 
 from pytest_sgpu.core import journal
 from pytest_sgpu.core.cells import capped
-from pytest_sgpu.core.junit_place import junit_place
-from pytest_sgpu.core.names import file_name, item_stem
-from pytest_sgpu.engine.files import open_regular
+from pytest_sgpu.core.redact import Redactor
+from pytest_sgpu.engine import journal_file
+from pytest_sgpu.engine.files import replace, why
+from pytest_sgpu.engine.journal_file import JournalFile
+from pytest_sgpu.engine.lock import Lock
+from pytest_sgpu.engine.owner import Owner
+from pytest_sgpu.engine.places import Places
 from pytest_sgpu.errors import StoreError
-from pytest_sgpu.model import Key, Notice
+from pytest_sgpu.model import Notice
+
+__all__ = ["FOLDERS", "RunDirectory", "replace", "why"]
 
 # What a run writes, and so what the next run in the same directory clears. Nothing else is touched.
 # The folder of the marks goes last: whoever is killed while it clears leaves a directory that is still known.
-FOLDERS = ("items", "suites", "junit", "report", "setup", "queue")
-_MARKS = ("queue/journal.jsonl", "queue/queue.tsv")
+FOLDERS = ("items", "suites", "junit", "report", "setup", "health", "attempts", "queue")
+_MARKS = (journal_file.NAME, "queue/queue.tsv")
 _LOCK = ".sgpu.lock"
-_OWNER = ".sgpu.owner.json"
+_LOCK_PATIENCE = 0.2  # seconds; who only looks whether it is free holds it for less
+_OUR_TURN = frozenset(("run", "resume"))
 
 
-class RunDirectory:
-    """The place where one run leaves everything. Paths are absolute; names are safe for any tag."""
+class RunDirectory(Places):
+    """The place where one run leaves everything.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = FileLock(str(path / _LOCK))
-        self._journal: TextIO | None = None
+    ``redactor`` takes the secrets out of all words that go into the journal.
+    """
+
+    def __init__(self, path: Path, redactor: Redactor | None = None) -> None:
+        super().__init__(path)
+        self._redactor = redactor
+        self._lock = Lock(path / _LOCK)
+        self._owner = Owner(self._folder)
+        self._journal = JournalFile(self._folder)
+
+    # -- whose it is ------------------------------------------------------------------------------
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process holds the directory."""
+        return self._lock.held
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run has left its journal here."""
+        return self._folder.is_file(journal_file.NAME)
 
     def check(self) -> None:
         """Refuse a place that cannot be a run directory. Looks only; creates nothing.
 
-        Raises StoreError when it is no directory, cannot be written, or holds folders or files of these
-        names that no run has left.
+        Raises StoreError when it is no directory, cannot be written, is in use, or holds folders or files of
+        these names that no run has left.
         """
         try:
             self._check()
+            free = self._lock.free()
         except OSError as error:
             raise _unusable(self.path, error) from None
+        if not free:
+            raise self._in_use()
 
     def _check(self) -> None:
         place = self.path
@@ -77,201 +96,141 @@ class RunDirectory:
 
         ``started`` is epoch seconds. Raises StoreError when another run holds it or it cannot be written.
         """
+        with self._taking():
+            self._owner.take(started)
+            for name in FOLDERS:
+                self._folder.clear(name)
+                self._folder.make(name)
+            self._journal.create()
+
+    def resume(self, started: float) -> None:
+        """Take the directory to go on with the run that it holds: lock it, and keep everything.
+
+        Until the first record is appended, nothing has changed, and ``close`` gives it back as it was.
+        ``started`` is epoch seconds. Raises StoreError as ``open`` does, and when there is no run.
+        """
+        self._hold(started)
+
+    def hold(self) -> None:
+        """Take the directory for a moment, to look at the run that it holds, or to write its results again.
+
+        Raises StoreError as ``resume`` does.
+        """
+        self._hold(time.time())
+
+    def _hold(self, started: float) -> None:
+        if not self.holds_run:
+            raise StoreError(f"{self.path}: no run has left its journal here ({journal_file.NAME})", _RUN_HINT)
+        with self._taking(_WAIT_HINT):
+            self._owner.borrow(started)
+
+    @contextlib.contextmanager
+    def _taking(self, hint: str = "") -> Iterator[None]:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(blocking=False)
-        except Timeout:
-            raise StoreError(
-                f"{self.path}: another run uses this log directory ({self._owner()})", _LOG_DIR_HINT
-            ) from None
-        except (OSError, NotImplementedError) as error:  # the second: a file system without locks
-            raise _unusable(self.path, error) from None
-        try:
-            owner = {"pid": os.getpid(), "host": socket.gethostname(), "started": started}
-            (self.path / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
-            for name in FOLDERS:
-                _clear(self.path / name)
-                (self.path / name).mkdir()
-            self._journal = (self.path / "queue" / "journal.jsonl").open("a", encoding="utf-8")
+            self._take_lock(hint)
+            self._folder.hold()
+            yield
         except OSError as error:
             self.close()
             raise _unusable(self.path, error) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _take_lock(self, hint: str) -> None:
+        if not self._lock.take(_LOCK_PATIENCE):
+            raise self._in_use(hint)
+
+    def _in_use(self, hint: str = "") -> StoreError:
+        owner = self._owner.text()
+        return StoreError(f"{self.path}: another run uses this log directory ({owner})", hint or _OTHER_HINT)
 
     def close(self) -> None:
         """Give the directory free. Does nothing when this process does not hold it."""
-        if self._journal is not None:
-            with contextlib.suppress(OSError):  # what could not be written was told when it happened
-                self._journal.close()
-            self._journal = None
-        if self._lock.is_locked:
-            with contextlib.suppress(OSError):
-                (self.path / _OWNER).unlink()
+        self._journal.close()
+        if self._lock.held:
+            self._owner.leave()
             self._lock.release()
+        self._folder.close()
+
+    def beat(self) -> None:
+        """Give a sign of life, at most once a second: of a run that is killed it tells when that was."""
+        self._owner.beat()
+
+    def last_sign(self) -> float | None:
+        """Give the epoch seconds of the last sign of life of a run that was killed, None when it ended by itself."""
+        return self._owner.last_sign()
+
+    # -- the journal ------------------------------------------------------------------------------
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Append one record to the journal, and hand it to the kernel before anything else happens.
 
         Raises StoreError when that fails: a run whose journal has holes proves nothing.
         """
-        if self._journal is None:
+        if not self._lock.held:
             raise ValueError("the run directory is not open")
+        cleaned = journal.redacted(dict(record), self._redactor.text) if self._redactor else record
+        with self._writing_the_journal():
+            if not self._journal.is_open:
+                self._journal.reopen()
+            if record.get("event") in _OUR_TURN:
+                self._owner.take(float(record.get("started", 0.0)))
+            self._journal.append(journal.line(cleaned))
+
+    def sync(self) -> None:
+        """Bring the journal to the disk. Raises StoreError when that fails."""
+        if self._journal.is_open:
+            with self._writing_the_journal():
+                self._journal.sync()
+
+    @contextlib.contextmanager
+    def _writing_the_journal(self) -> Iterator[None]:
         try:
-            self._journal.write(journal.line(record))
-            self._journal.flush()
+            yield
         except OSError as error:
-            raise StoreError(f"{self._journal.name}: cannot be written: {why(error)}", _LOG_DIR_HINT) from None
+            where = self.path / journal_file.NAME
+            raise StoreError(f"{where}: cannot be written: {why(error)}", _LOG_DIR_HINT) from None
 
     def records(self) -> tuple[list[journal.Record], tuple[Notice, ...]]:
         """Read the journal back. One that cannot be read has no records, and a notice says so."""
-        path = self.path / "queue" / "journal.jsonl"
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
+            with self._journal.lines() as stream:
+                return journal.parse(stream.read())
         except OSError as error:
-            return [], (Notice(f"the journal of this run cannot be read: {why(error)}", str(path)),)
-        return journal.parse(text)
+            return [], (self._unreadable(error),)
 
     def state(self) -> tuple[journal.RunState, tuple[Notice, ...]]:
-        """Fold the journal to the state of the run, line by line. One that cannot be read gives an empty state."""
-        path = self.path / "queue" / "journal.jsonl"
+        """Fold the journal to the state of the run, line by line. One that cannot be read gives an empty state.
+
+        Raises StoreError when the directory was taken away, or the journal shortened, while it was written.
+        """
+        gone = "" if not self._journal.is_open or self._folder.is_there() else "removed or replaced this run directory"
+        if gone or self._journal.was_cut:
+            raise StoreError(
+                f"{self.path}: something {gone or 'cut off the journal'} while the run went on, so results are lost",
+                "did an item do it?",
+            )
         notices: list[Notice] = []
         try:
-            with TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace", newline="\n") as stream:
+            with self._journal.lines() as stream:
                 state = journal.fold(journal.read(stream, notices))
         except OSError as error:
-            lost = Notice(f"the journal of this run cannot be read: {why(error)}", str(path))
-            return journal.RunState(), (lost,)
-        return state, capped(notices, "journal.jsonl")
+            return journal.RunState(), (self._unreadable(error),)
+        return state, capped(notices, journal.NAME)
 
-    def item_log(self, key: Key) -> Path:
-        """Give the log of an item."""
-        return self.path / "items" / f"{item_stem(key)}.log"
-
-    def setup_log(self, label: str) -> Path:
-        """Give the log of a suite's setup."""
-        return self.path / "setup" / f"{file_name(label)}.log"
-
-    def junit_place(self, key: Key) -> tuple[str, Path | None]:
-        """Give the JUNITXML_PREFIX of an item and the file that its script will write.
-
-        The file is None for an opaque item, which may write any file below the prefix. Makes the
-        directories that the script expects; where one cannot be made, the item will leave no file.
-        """
-        prefix, file, needed = self._junit_place(key)
-        if not os.path.isdir(needed):  # noqa: PTH112 - asked for every item
-            with contextlib.suppress(OSError):
-                Path(needed).mkdir(parents=True, exist_ok=True)
-        return prefix, Path(file) if file else None
-
-    def _junit_place(self, key: Key) -> tuple[str, str, str]:
-        folder = f"{self.path}/junit/{file_name(key.suite)}"
-        return junit_place(folder, key.tag) if key.tag else (f"{folder}/", "", folder)
-
-    def junit_files(self, key: Key) -> tuple[Path, ...]:
-        """Give the JUnit files that an item has left: regular files inside the run directory only."""
-        prefix, file, _ = self._junit_place(key)
-        found = [Path(file)] if file else sorted(Path(prefix).rglob("*.xml"))
-        return tuple(path for path in found if os.path.isfile(path) and self._junit_root in path.resolve().parents)  # noqa: PTH113 - Path's raises
-
-    @cached_property
-    def _junit_root(self) -> Path:
-        return self.path.resolve() / "junit"
-
-    def write_code(self, key: Key, code: int) -> None:
-        """Leave ``<log>.rc`` of an item. Written in place: two bytes are there whole or not at all.
-
-        Raises OSError for a link or a pipe that an item has put there: nothing follows or waits for it.
-        """
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
-        handle = os.open(f"{self.item_log(key)}.rc", flags, 0o666)
-        try:
-            os.write(handle, b"%d\n" % code)
-        finally:
-            os.close(handle)
-
-    def shown(self, path: Path) -> str:
-        """Give a path as people read it: relative to the working directory when it lies below."""
-        try:
-            return str(path.relative_to(Path.cwd()))
-        except (ValueError, OSError):  # OSError: the working directory is gone
-            return str(path)
-
-    def tail(self, key: Key, limit: int = 65_536) -> bytes:
-        """Give the last bytes of an item's log, or of its suite's setup when the item has none."""
-        for path in (self.item_log(key), self.setup_log(key.suite)):
-            with contextlib.suppress(OSError), open_regular(path, follow=False) as stream:
-                stream.seek(0, os.SEEK_END)
-                stream.seek(max(0, stream.tell() - limit))
-                return stream.read()
-        return b""
-
-    def write(self, name: str, text: str) -> Path:
-        """Write one file of the run directory in one piece; the folder exists."""
-        path = self.path / name
-        replace(path, text)
-        return path
-
-    @contextlib.contextmanager
-    def writing(self, name: str) -> Iterator[TextIO]:
-        """Open a seekable file that takes its place only when it was written whole."""
-        path = self.path / name
-        part = path.with_name(path.name + ".part")
-        try:
-            with part.open("w+", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-                yield stream
-            part.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise
-
-    def _owner(self) -> str:
-        try:
-            owner = json.loads((self.path / _OWNER).read_text(encoding="utf-8"))
-            return f"pid {owner['pid']} on {owner['host']}, started {_clock(float(owner['started']))}"
-        except (OSError, ValueError, KeyError, TypeError):
-            return "its owner is not known"
+    def _unreadable(self, error: OSError) -> Notice:
+        where = str(self.path / journal_file.NAME)
+        return Notice(f"the journal of this run cannot be read: {why(error)}", where)
 
 
 _LOG_DIR_HINT = "name another one with --sgpu-log-dir=DIR"
+_RUN_HINT = "name the log directory of a run"
+_OTHER_HINT = "wait until that run has ended, or name another log directory with --sgpu-log-dir=DIR"
+_WAIT_HINT = "wait until that run has ended, or end it"
 
 
-def _unusable(path: Path, error: OSError | NotImplementedError) -> StoreError:
+def _unusable(path: Path, error: OSError) -> StoreError:
     where = getattr(error, "filename", None) or path
     return StoreError(f"{where}: the log directory cannot be written: {why(error)}", _LOG_DIR_HINT)
-
-
-def why(error: Exception) -> str:
-    """Give what the system said, without the number and the path."""
-    return getattr(error, "strerror", None) or str(error)
-
-
-def _clock(epoch: float) -> str:
-    return datetime.fromtimestamp(epoch, tz=timezone.utc).astimezone().isoformat(timespec="seconds")
-
-
-def _clear(folder: Path) -> None:
-    """Remove what an earlier run left. A link is removed, never followed."""
-    if folder.is_symlink() or folder.is_file():
-        folder.unlink()
-    elif folder.exists():
-        shutil.rmtree(folder)
-
-
-def replace(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a reader sees the old or the new text and nothing between."""
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-            stream.write(text)
-        Path(part).chmod(0o666 & ~_umask())
-        Path(part).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(part).unlink()
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from pytest_sgpu.core import tables, weights
-from pytest_sgpu.engine.files import read_regular
-from pytest_sgpu.engine.store import replace, why
+from pytest_sgpu.engine.files import read_regular, replace, why
+from pytest_sgpu.engine.lock import Lock
 from pytest_sgpu.model import Notice, Scope, WeightTable
 
 _LARGEST = 64 << 20  # bytes; a million keys
-LOCK_SECONDS = 30.0  # another run holds it for milliseconds; longer means that something is broken
+LOCK_SECONDS = 3.0  # another run holds it for milliseconds; longer means that something is broken
+_ASIDE = 99  # names that are tried for a table that is set aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,9 @@ def update_weights(
     """Lock, read, change, replace: two runs that end together lose nothing. Gives the table as it is then.
 
     A file in which nothing changes stays as it is, byte for byte, and none is made for an empty table.
-    ``patience``: seconds to wait for the lock; who died with it does not hold it any more. Never fails:
-    what cannot be written is told in a notice, and the verdict of the run stands.
+    ``patience``: seconds to wait for the lock; who died with it does not hold it any more, and what a lock
+    file holds decides nothing. Never fails: what cannot be written is told in a notice, and the verdict of
+    the run stands.
     """
     name = place.write
     path = Path(os.path.realpath(name))  # a link stays a link, and all who share the file share the lock
@@ -100,11 +102,14 @@ def update_weights(
         return WeightTable(scope), (Notice("no regular file, so nothing was learned", str(name)),)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(str(path.with_name(f".{path.name}.lock")), timeout=patience):
-            return _update(path, name, scope, change)
-    except Timeout:
+        lock = Lock(path.with_name(f".{path.name}.lock"))
+        if lock.take(patience):
+            try:
+                return _update(path, name, scope, change)
+            finally:
+                lock.release()
         problem = f"the weight table stayed locked for {patience:g} s, nothing was learned"
-    except (OSError, NotImplementedError) as error:  # the second: a file system without locks
+    except OSError as error:
         problem = f"the weight table cannot be written, nothing was learned: {why(error)}"
     return WeightTable(scope), (Notice(problem, str(name)),)
 
@@ -112,21 +117,33 @@ def update_weights(
 def _update(
     path: Path, name: Path, scope: Scope, change: Callable[[WeightTable], WeightTable]
 ) -> tuple[WeightTable, tuple[Notice, ...]]:
-    """Change a table under its lock. One of a newer version is set aside when there is something to write."""
+    """Change a table under its lock. One that was not understood whole is set aside first, and never overwritten."""
     table, notices, newer = _read(path, name, scope)  # raises: what cannot be read is not replaced either
     changed = change(table)
     text = tables.format_weights(changed)
     if text == tables.format_weights(table):
         return changed, notices
-    if not table.entries and notices and not newer:
-        if weights.parse_file_name(path.name) is None:
+    if notices:
+        if not newer and not table.entries and weights.parse_file_name(path.name) is None:
             return table, (*notices, Notice("this is no weight table, so nothing was learned", str(name)))
-        aside = path.with_name(path.name + ".damaged")
-        path.replace(aside)
-        notices = (*notices, Notice(f"no line of it can be read; set aside as {aside.name}", str(name)))
-    if newer:
-        aside = path.with_name(path.name + ".newer")
-        path.replace(aside)
-        notices = (*notices, Notice(f"set aside as {aside.name}", str(name)))
+        aside = _set_aside(path, "newer" if newer else "damaged")
+        notices = (*notices, Notice(f"set aside as {aside}", str(name)))
     replace(path, text)
     return changed, notices
+
+
+def _set_aside(path: Path, kind: str) -> str:
+    """Keep a table under another name, which is nobody's yet; it stays where it is as well. Gives the name."""
+    data = read_regular(path, most=_LARGEST)
+    for number in range(1, _ASIDE + 1):
+        aside = path.with_name(f"{path.name}.{kind}" + (f".{number}" if number > 1 else ""))
+        with contextlib.suppress(FileExistsError):
+            with aside.open("xb") as stream:
+                try:
+                    stream.write(data)
+                    stream.flush()
+                except OSError:
+                    aside.unlink()
+                    raise
+            return aside.name
+    raise OSError(errno.EEXIST, f"{_ASIDE} tables were set aside already; look at them and remove them", str(path))

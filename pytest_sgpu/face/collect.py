@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_sgpu.core.names import node_id
 from pytest_sgpu.core.text import one_line
-from pytest_sgpu.model import Item, Mode, Suite
+from pytest_sgpu.model import Item, Key, Mode, Suite
 
 SEPARATOR = "::"
 
@@ -76,19 +77,18 @@ def build(
 
 def _suite_nodes(conf: ConfCollector, suite: Suite, items: Sequence[Item]) -> list[pytest.Collector | pytest.Item]:
     """Give the one item of an opaque suite, or the collector with the items of a list suite."""
-    nodeid = conf.nodeid + SEPARATOR + suite.label
     if suite.mode is Mode.OPAQUE:
-        return [_item_node(conf, suite, item, suite.label, nodeid) for item in items]
+        return [_item_node(conf, suite, item, suite.label) for item in items]
     if not items:
         return []
+    nodeid = node_id(suite.conf, Key(suite.label))
     collector: SuiteCollector = SuiteCollector.from_parent(conf, name=suite.label, path=conf.path, nodeid=nodeid)
-    collector.children = [
-        _item_node(collector, suite, item, item.key.tag, nodeid + SEPARATOR + item.key.tag) for item in items
-    ]
+    collector.children = [_item_node(collector, suite, item, item.key.tag) for item in items]
     return [collector]
 
 
-def _item_node(parent: pytest.Collector, suite: Suite, item: Item, name: str, nodeid: str) -> SgpuItem:
+def _item_node(parent: pytest.Collector, suite: Suite, item: Item, name: str) -> SgpuItem:
+    nodeid = node_id(suite.conf, item.key)
     node: SgpuItem = SgpuItem.from_parent(parent, name=name, path=parent.path, nodeid=nodeid)
     node.entry, node.suite = item, suite
     return node

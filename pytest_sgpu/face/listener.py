@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
+from pytest_sgpu.core.text import duration, one_line
+from pytest_sgpu.engine.events import ItemSlow
 from pytest_sgpu.engine.store import RunDirectory
 from pytest_sgpu.face.collect import SgpuItem
+from pytest_sgpu.face.news import device_line
 from pytest_sgpu.face.reports import Crash, Failure, WorkerNode, reports
 from pytest_sgpu.face.terminal import Terminal
+from pytest_sgpu.listener import Progress
 from pytest_sgpu.model import Ending, Outcome, PlanEntry, Status, Suite, Worker
 from pytest_sgpu.report.console import failure_block
 from pytest_sgpu.report.pieces import plain
-from pytest_sgpu.session import Progress
 
 
 class Listener:
@@ -27,6 +30,7 @@ class Listener:
         directory: RunDirectory,
         rerun: Callable[[str], str],
         *,
+        clean: Callable[[str], str],
         stepwise: bool,
     ) -> None:
         self._session = session
@@ -35,18 +39,37 @@ class Listener:
         self._terminal = terminal
         self._directory = directory
         self._rerun = rerun
+        self._clean = clean
         self._nodes: dict[Worker, WorkerNode] = {}
         self._workers: dict[str, Worker] = {}
         self._held: list[Outcome] = []
         self._hold = stepwise
         self._pardoned = not session.config.getoption("stepwise_skip", False)
-        self.epoch = 0.0
-        terminal.open()
+        self._epoch = 0.0
         # The terminal's own start and end of a test would print paths between our lines.
         manager = session.config.pluginmanager
         quiet = [plugin for plugin in [manager.get_plugin("terminalreporter")] if plugin is not None]
         self._logstart = manager.subset_hook_caller("pytest_runtest_logstart", quiet)
         self._logfinish = manager.subset_hook_caller("pytest_runtest_logfinish", quiet)
+
+    def open(self, epoch: float) -> None:
+        """Begin the display. ``epoch`` is when the clock of the run was at 0, in epoch seconds."""
+        self._epoch = epoch
+        self._terminal.open()
+
+    def replay(self, outcomes: Iterable[Outcome], zero: Callable[[Outcome], float]) -> None:
+        """Report what an earlier part of a resumed run has brought to its end; ``zero`` says when its clock began.
+
+        pytest counts it as if it had run now, except that --maxfail stops nothing any more.
+        """
+        option = self._session.config.option
+        epoch, most = self._epoch, option.maxfail
+        option.maxfail = 0
+        for outcome in outcomes:
+            if outcome.key in self._items:
+                self._epoch = zero(outcome)
+                self._report(outcome)
+        self._epoch, option.maxfail = epoch, most
 
     def close(self) -> None:
         """Report what was held back, and end the display."""
@@ -65,6 +88,18 @@ class Listener:
         item = self._items[entry.item.key]
         self._logstart(nodeid=item.nodeid, location=item.location)
         self._terminal.started(entry, worker, progress)
+
+    def slow(self, event: ItemSlow) -> None:
+        """Show that half of an item's time is over."""
+        self._terminal.slow(event)
+
+    def attempted(self, outcome: Outcome, why: str, progress: Progress) -> None:
+        """Show that an attempt is over. pytest hears of the last one only."""
+        self._terminal.attempted(outcome, why, progress)
+
+    def device(self, text: str) -> None:
+        """Show news of a device."""
+        self._terminal.tell(device_line(text))
 
     def finished(self, outcome: Outcome, progress: Progress) -> str:
         """Tell pytest and the screen how an item ended. Gives pytest's reason to stop, or ""."""
@@ -86,6 +121,22 @@ class Listener:
         running = len(progress.running)
         self._terminal.say(f"sgpu: {reason}: no new items, ending {running} running", "warn")
 
+    def incomplete(self, reason: str) -> None:
+        """Say that not everything will run."""
+        self._terminal.say(
+            f"sgpu: {one_line(reason, 400)}: the rest is not run, --sgpu-resume goes on from here", "warn"
+        )
+
+    def paused(self) -> None:
+        """Leave the terminal to the shell."""
+        self._terminal.say("sgpu: paused, with all running items; fg or SIGCONT goes on", "warn")
+        self._terminal.close()
+
+    def continued(self, seconds: float) -> None:
+        """Take the terminal back."""
+        self._terminal.open()
+        self._terminal.say(f"sgpu: goes on after a pause of {duration(seconds)}", "warn")
+
     def tick(self, progress: Progress) -> None:
         """Draw again."""
         self._terminal.update(progress)
@@ -97,7 +148,7 @@ class Listener:
             item,
             outcome,
             node=self._node(outcome.worker),
-            epoch=self.epoch,
+            epoch=self._epoch,
             log=log,
             failure=lambda: self._failure(item, outcome, log),
         )
@@ -107,12 +158,13 @@ class Listener:
             self._logfinish(nodeid=item.nodeid, location=item.location)
 
     def _failure(self, item: SgpuItem, outcome: Outcome, log: str) -> Failure:
-        tail = self._directory.tail(outcome.key)
+        tail = self._clean(self._directory.tail(outcome.key).decode("utf-8", "surrogateescape"))
         lines = failure_block(outcome, tail, log, self._rerun(item.nodeid), self._terminal.width)
         message = outcome.reason
         if outcome.junit.failing:
             message += f"; {outcome.junit.failing[0][0]}"
-        return Failure([plain(line) for line in lines], Crash(item.suite.conf, item.suite.line, message))
+        block = [self._clean(plain(line)) for line in lines]
+        return Failure(block, Crash(item.suite.conf, item.suite.line, self._clean(message)))
 
     def _log(self, outcome: Outcome) -> str:
         if outcome.status is Status.SETUP_FAILED:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from pytest_sgpu.core.limits import Limits, parse_duration, parse_limit, parse_timeout
+from pytest_sgpu.core.text import shown
 from pytest_sgpu.core.verdict import Policy
-from pytest_sgpu.prepare import Options
+from pytest_sgpu.engine import scripts
+from pytest_sgpu.prepare import GRACE, Options
 
 _REPEATED_ENV = ("TEST_LEVEL", "TEST_SGPU", "TEST_MGPU")
 _RERUN_LOG_DIR = "test-results/rerun"  # of its own, so that trying one item again keeps the logs of the run
+_FORCE = "force"
+_MOST_RETRIES = 100
+_Value = TypeVar("_Value")
 
 
 def plan_format(config: pytest.Config) -> str:
@@ -29,6 +38,53 @@ def _setting(config: pytest.Config, name: str) -> str | None:
     return value if value is not None else (config.getini(name) or None)
 
 
+def _read(config: pytest.Config, name: str, read: Callable[[str], _Value], default: _Value) -> _Value:
+    """Read a setting. What ``read`` refuses is a usage error that names the place where it was written."""
+    text = _setting(config, name)
+    if text is None:
+        return default
+    try:
+        return read(text)
+    except ValueError as error:
+        where = "--" + name.replace("_", "-") if config.getoption(name) is not None else f"{name} in the ini-file"
+        raise pytest.UsageError(f"{where}: {error}") from None
+
+
+def _choice(first: str, second: str) -> Callable[[str], bool]:
+    """Read one of two words: whether it is the second."""
+
+    def read(text: str) -> bool:
+        if text not in (first, second):
+            raise ValueError(f"{shown(text, 80)} is neither; expected {first} or {second}")
+        return text == second
+
+    return read
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(_MOST_RETRIES)) or int(text) > _MOST_RETRIES:
+        raise ValueError(f"{shown(text, 80)} is no such number; expected a whole number from 0 to {_MOST_RETRIES}")
+    return int(text)
+
+
+def _limits(config: pytest.Config) -> Limits:
+    limits = _read(config, "sgpu_timeout", parse_timeout, Limits())
+    stall: float | None = _read(config, "sgpu_stall", parse_limit, None)
+    return replace(limits, stall=stall)
+
+
+def _resume(config: pytest.Config) -> tuple[bool, bool, str]:
+    """Read ``--sgpu-resume``, which may be given twice: whether to resume, whether by force, and where."""
+    given: list[str | None] = config.getoption("sgpu_resume") or []
+    folders = [word for word in given if word not in (None, _FORCE)]
+    if "" in folders:
+        raise pytest.UsageError("--sgpu-resume=: nothing is named; expected a run directory, or force")
+    if len(set(folders)) > 1:
+        named = ", ".join(f"--sgpu-resume={shown(str(word), 80)}" for word in folders)
+        raise pytest.UsageError(f"{named}: one run directory is expected, and force beside it if need be")
+    return bool(given), _FORCE in given, str(folders[0]) if folders else ""
+
+
 def read_options(config: pytest.Config) -> Options:
     """Read all options. Paths on the command line are relative to where pytest was called, others to the root."""
     here, root = config.invocation_params.dir, config.rootpath
@@ -40,16 +96,25 @@ def read_options(config: pytest.Config) -> Options:
     junit_failures = config.getini("sgpu_junit_failures")
     if junit_failures not in ("warn", "fail"):
         raise pytest.UsageError(f"sgpu_junit_failures = {junit_failures}: warn or fail is expected")
+    resumes, force, folder = _resume(config)
+    budget: float | None = _read(config, "sgpu_budget", parse_limit, None)
 
     def path(name: str, default: str) -> Path:
         option = config.getoption(name)
         return here / option if option else root / (config.getini(name) or default)
 
+    def command(text: str) -> tuple[str, ...]:
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            raise ValueError(f"{shown(text, 80)} is no command line: {error}") from None
+        return scripts.command(words, root, os.environ)
+
     return Options(
         confs=tuple(here / name for name in names),
         conf_names=names,
         root=root,
-        log_dir=path("sgpu_log_dir", "test-results/logs"),
+        log_dir=here / folder if folder else path("sgpu_log_dir", "test-results/logs"),
         weights=path("sgpu_weights", "ci-weights"),
         env=dict(os.environ),
         gpus=_setting(config, "sgpu_gpus"),
@@ -57,13 +122,23 @@ def read_options(config: pytest.Config) -> Options:
         policy=Policy(
             allow_empty=tuple(config.getini("sgpu_allow_empty")),
             junit_failures_fail=junit_failures == "fail",
+            leaks_fail=_read(config, "sgpu_leaks", _choice("report", "fail"), default=False),
         ),
         writes=not (plan_format(config) or config.option.collectonly),
+        limits=_limits(config),
+        grace=_read(config, "sgpu_grace", parse_duration, GRACE),
+        retries=_read(config, "sgpu_retries", _count, 0),
+        flaky_fails=_read(config, "sgpu_flaky", _choice("pass", "fail"), default=False),
+        quarantine=not _read(config, "sgpu_quarantine", _choice("auto", "off"), default=False),
+        health_cmd=_read(config, "sgpu_health_cmd", command, ()),
+        budget=budget,
+        resume=resumes,
+        force=force,
     )
 
 
-def rerun_command(config: pytest.Config, chosen: Options, nodeid: str) -> str:
-    """Give the command that runs exactly one item again, with a run directory of its own.
+def rerun_head(config: pytest.Config, chosen: Options) -> str:
+    """Give the command that runs exactly one item again, with a run directory of its own, up to its node id.
 
     It repeats what decides how the item runs; device masks are left to the shell that it is pasted into.
     """
@@ -77,5 +152,10 @@ def rerun_command(config: pytest.Config, chosen: Options, nodeid: str) -> str:
             words += [option, str(value)] if option == "-c" else [f"{option}={value}"]
     for override in config.getoption("override_ini", None) or ():
         words += ["-o", override]
-    words += [f"--sgpu-log-dir={_RERUN_LOG_DIR}", nodeid]
+    words.append(f"--sgpu-log-dir={_RERUN_LOG_DIR}")
     return " ".join([*given, *map(shlex.quote, words)])
+
+
+def rerun_command(head: str, nodeid: str) -> str:
+    """Give the whole command for one item."""
+    return f"{head} {shlex.quote(nodeid)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 
@@ -9,15 +10,15 @@ import pytest
 
 from pytest_sgpu.core import simulate
 from pytest_sgpu.engine import signals
-from pytest_sgpu.engine.store import RunDirectory
-from pytest_sgpu.errors import SgpuError, StoreError
+from pytest_sgpu.errors import SgpuError
 from pytest_sgpu.face import collect
-from pytest_sgpu.face.options import plan_format, read_options, rerun_command
+from pytest_sgpu.face.options import plan_format, read_options
 from pytest_sgpu.face.reports import SHOWN_AS
+from pytest_sgpu.face.resumed import left_of
 from pytest_sgpu.face.terminal import Terminal
 from pytest_sgpu.model import Key, Plan
 from pytest_sgpu.prepare import Prepared, make_plan, prepare
-from pytest_sgpu.report import plan_text
+from pytest_sgpu.report import budget_text, plan_text
 
 
 class Queue:
@@ -33,6 +34,7 @@ class Queue:
         self._keep_order = False
         self._ranked: list[str] = []
         self._running = False
+        self._hearing = contextlib.ExitStack()
         if self.shows == "json":
             _move_terminal_to_stderr(config)
 
@@ -115,6 +117,8 @@ class Queue:
         in_rank = [nodeid for nodeid in self._ranked if nodeid in remaining]
         keep_order = self._keep_order or [item.nodeid for item in chosen] != in_rank
         self.plan = make_plan(prepared, [item.entry for item in chosen], keep_order=keep_order)
+        if self.shows and self.options.resume:
+            self.plan = left_of(self.options.log_dir, self.plan)
         predicted = simulate.predict(self.plan)
         if self.shows:
             kept = {item.entry.key for item in chosen}
@@ -122,9 +126,24 @@ class Queue:
             return True
         if not chosen:
             return True
-        self.terminal.plan(plan_text.text(self.plan, predicted, self.terminal.width, limit=plan_text.LIMIT))
         self._run(session, chosen, predicted, reorder=not keep_order)
         return True
+
+    def _run(
+        self, session: pytest.Session, chosen: Sequence[collect.SgpuItem], predicted: float, *, reorder: bool
+    ) -> None:
+        from pytest_sgpu.face.run import Run
+
+        assert self.plan is not None
+        run = Run(self.config, self._prepared(), self.plan, self.terminal, self._hearing)
+        self._running = True
+        try:
+            reason = run.carry_out(session, chosen, predicted, reorder=reorder, stepwise=self._stepwise())
+        except SgpuError as error:
+            raise pytest.UsageError(str(error)) from None
+        finally:
+            self._running = False
+        _end(session, reason)
 
     def _show_plan(self, predicted: float, deselected: Sequence[Key]) -> None:
         prepared, plan = self._prepared(), self.plan
@@ -137,45 +156,8 @@ class Queue:
             sys.stdout.flush()
         else:
             self.terminal.lines(plan_text.text(plan, predicted, self.terminal.width))
-
-    def _run(
-        self, session: pytest.Session, chosen: Sequence[collect.SgpuItem], predicted: float, *, reorder: bool
-    ) -> None:
-        from pytest_sgpu import results
-        from pytest_sgpu.face.listener import Listener
-        from pytest_sgpu.session import Session
-
-        assert self.plan is not None
-        prepared = self._prepared()
-        nodeids = {item.entry.key: item.nodeid for item in chosen}
-        directory = RunDirectory(self.options.log_dir)
-        listener = Listener(session, chosen, self.terminal, directory, self._rerun, stepwise=self._stepwise())
-        run = Session(prepared, self.plan, directory, listener, predicted=predicted, reorder=reorder)
-        listener.epoch = run.started
-        try:
-            directory.open(run.started)
-            self._running = True
-            try:
-                run.run()
-            finally:
-                listener.close()
-                self._running = False
-                self.terminal.view = results.finish(
-                    directory,
-                    prepared.place,
-                    rerun=lambda key: self._rerun(nodeids[key]),
-                    env=self.options.env,
-                )
-            _check_nothing_lost(directory, len(run.outcomes), len(self.terminal.view.view.outcomes))
-        except SgpuError as error:
-            raise pytest.UsageError(str(error)) from None
-        finally:
-            listener.close()
-            directory.close()
-        _end(session, run.interrupted)
-
-    def _rerun(self, nodeid: str) -> str:
-        return rerun_command(self.config, self.options, nodeid)
+            if self.options.budget is not None:
+                self.terminal.lines(budget_text.lines(plan, self.options.budget))
 
     # -- reports ----------------------------------------------------------------------------------
 
@@ -194,7 +176,13 @@ class Queue:
     @pytest.hookimpl
     def pytest_terminal_summary(self) -> None:
         """Print the table of suites, utilisation and what to do next, and the annotations of a CI system."""
+        self.terminal.flaky_failures()
         self.terminal.summary()
+
+    @pytest.hookimpl
+    def pytest_unconfigure(self) -> None:
+        """Let signals do again what they did: by now pytest has written its own files too."""
+        self._hearing.close()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
@@ -208,16 +196,6 @@ class Queue:
 
 def _forget(_key: str, _value: object) -> None:
     """Stand in for ``Cache.set``: --lf, --ff and --sw of every pytest version write through it, some always."""
-
-
-def _check_nothing_lost(directory: RunDirectory, seen: int, found: int) -> None:
-    """Refuse to end in green when the journal does not hold what was seen: everything written comes from it."""
-    if found < seen:
-        raise StoreError(
-            f"{directory.path}: the journal of this run holds {found} of its {seen} outcomes, so verdicts, report "
-            "and weights lack the others",
-            "something removed or changed files of the run directory while the run went on; did an item?",
-        )
 
 
 def _end(session: pytest.Session, interrupted: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_sgpu.model import Estimate, Outcome, Status, Worker
 
-SHOWN_AS = {Status.PASSED: "passed", Status.SETUP_FAILED: "error", Status.STOPPED: "stopped"}
+SHOWN_AS = {Status.PASSED: "passed", Status.FLAKY: "flaky", Status.SETUP_FAILED: "error", Status.STOPPED: "stopped"}
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,17 @@ class Failure:
 
 
 def properties(outcome: Outcome, log: str) -> list[tuple[str, object]]:
-    """Give the properties of an item's case in ``--junitxml``."""
-    return [
+    """Give the properties of an item's case in ``--junitxml``; ``attempt`` only where there was more than one."""
+    made: list[tuple[str, object]] = [
         ("gpu", ",".join(outcome.devices)),
         ("estimate", estimate_text(outcome.estimate)),
         ("exit_code", "none" if outcome.exit_code is None else outcome.exit_code),
         ("status", outcome.status.value),
         ("log", log),
     ]
+    if outcome.attempt > 1:
+        made.append(("attempt", outcome.attempt))
+    return made
 
 
 def estimate_text(estimate: Estimate) -> str:

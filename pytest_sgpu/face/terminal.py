@@ -6,21 +6,24 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from pytest_sgpu.core import text
-from pytest_sgpu.model import Ending, Notice, Outcome, PlanEntry, Suite, Worker
+from pytest_sgpu.core.redact import Redactor
+from pytest_sgpu.engine.events import ItemSlow
+from pytest_sgpu.face import news
+from pytest_sgpu.model import Ending, Notice, Outcome, PlanEntry, Status, Suite, Worker
 from pytest_sgpu.report import console, screen, summary
 from pytest_sgpu.report.annotations import lines as annotation_lines
 from pytest_sgpu.report.pieces import Line
 from pytest_sgpu.report.progress import Lane, ScreenState
 
 if TYPE_CHECKING:
+    from pytest_sgpu.listener import Progress
     from pytest_sgpu.prepare import Options, Prepared
     from pytest_sgpu.results import Finished
-    from pytest_sgpu.session import Progress
 
 _MARKUP: Mapping[str, dict[str, bool]] = {
     "pass": {"green": True},
@@ -54,11 +57,12 @@ class TerminalWriter(Protocol):
 
 
 class Terminal:
-    """The queue's voice. Quiet as ``-q`` asks, coloured as ``--color`` and NO_COLOR say."""
+    """The queue's voice. Quiet as ``-q`` asks, coloured as ``--color`` and NO_COLOR say; it tells no secrets."""
 
     def __init__(self, config: pytest.Config, options: Options) -> None:
         self._config = config
         self._options = options
+        self._clean = Redactor(options.env).text
         self._display: screen.Display | None = None
         self._devices: tuple[str, ...] = ()
         self.view: Finished | None = None
@@ -90,7 +94,7 @@ class Terminal:
         for line in lines:
             pieces: Line = ((line, ""),) if isinstance(line, str) else line
             for words, style in pieces:
-                writer.write(words, **_MARKUP.get(style, {}))
+                writer.write(self._clean(words), **_MARKUP.get(style, {}))
             writer.line()
 
     def found(self, prepared: Prepared) -> list[str]:
@@ -101,7 +105,8 @@ class Terminal:
         self._devices = tuple(names)
         head = f"sgpu: {len(names)} device{'s' * (len(names) != 1)}{virtual}: {' '.join(shown)}; "
         head += f"arch {prepared.scope.arch}, level {prepared.scope.level}, {len(prepared.table.entries)} known weights"
-        return [head, *(f"sgpu: warning: {text.one_line(str(notice), 400)}" for notice in prepared.notices)]
+        notices = (text.one_line(self._clean(str(notice)), 400) for notice in prepared.notices)
+        return [head, *(f"sgpu: warning: {notice}" for notice in notices)]
 
     def plan(self, lines: Iterable[str]) -> None:
         """Print the plan before a run, unless -q."""
@@ -129,12 +134,36 @@ class Terminal:
     def say(self, line: Line | str, style: str = "") -> None:
         """Print a line above the live region."""
         if self._display is not None:
-            self._display.print(line, style)
+            pieces: Line = ((line, style),) if isinstance(line, str) else line
+            self._display.print(tuple((self._clean(words), one) for words, one in pieces))
+
+    def tell(self, line: Line) -> None:
+        """Print a line of news, unless -qq."""
+        if self.verbosity > _SILENT:
+            self.say(line)
 
     def setup(self, suite: Suite, ending: Ending | None, place: str) -> None:
         """Say that a suite's setup ended; a failed one also under -q."""
-        if ending is not None and (self.verbosity >= 0 or ending.exit_code != 0):
+        if ending is None:
+            return
+        if self.verbosity >= 0 or ending.exit_code != 0:
             self.say(console.setup_line(suite.label, place, ending.seconds, ending.exit_code, _clock()))
+        for line in news.leak_lines(f"setup of {suite.label}", ending.left, ending.late):
+            self.tell(line)
+
+    def slow(self, event: ItemSlow) -> None:
+        """Say that half of an item's time is over."""
+        self.tell(news.slow_line(event))
+
+    def attempted(self, outcome: Outcome, why: str, progress: Progress) -> None:
+        """Say that an attempt is over and its item waits again."""
+        self.tell(news.attempt_line(outcome, why, len(self._devices)))
+        self._leaks(outcome)
+        self.update(progress)
+
+    def _leaks(self, outcome: Outcome) -> None:
+        for line in news.leak_lines(str(outcome.key), outcome.left, outcome.late):
+            self.tell(line)
 
     def started(self, entry: PlanEntry, worker: Worker, progress: Progress) -> None:
         """Say that an item began, under -v."""
@@ -147,9 +176,10 @@ class Terminal:
         self.update(progress)
 
     def finished(self, outcome: Outcome, progress: Progress) -> None:
-        """Print the line of an item that ended: all of them, under -q those that did not pass."""
-        if self.verbosity >= 0 or (self.verbosity == -1 and outcome.failed):
+        """Print the line of an item that ended: all of them, under -q those that did not just pass."""
+        if self.verbosity >= 0 or (self.verbosity == -1 and outcome.status is not Status.PASSED):
             self.say(console.finished_line(outcome, _clock(), progress.done, progress.total, self.width))
+        self._leaks(outcome)
         self.update(progress)
 
     def update(self, progress: Progress) -> None:
@@ -168,6 +198,7 @@ class Terminal:
             done=progress.done,
             total=progress.total,
             failed=progress.failed,
+            flaky=progress.flaky,
             now=progress.now,
             remaining_known=max(0.0, progress.remaining - _running_known(progress)),
             unknown_left=progress.unknown,
@@ -175,6 +206,17 @@ class Terminal:
         self._display.update(state)
 
     # -- at the end --------------------------------------------------------------------------------
+
+    def flaky_failures(self) -> None:
+        """Print the blocks of FLAKY items that fail the run: pytest prints those of what it calls failed."""
+        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        writer = self._writer
+        if reporter is None or writer is None or self.verbosity <= _SILENT:
+            return
+        for report in reporter.stats.get("flaky", ()):
+            if report.failed:
+                writer.sep("_", text.one_line(report.nodeid))
+                report.longrepr.toterminal(writer)
 
     def summary(self) -> None:
         """Print the last screen, and what a CI system shows beside the code."""
@@ -198,11 +240,13 @@ class Terminal:
                     junit=finished.junit,
                     weights=finished.weights,
                     interrupted=view.interrupted,
+                    view=view,
+                    clean=self._clean,
                 )
             )
         if os.environ.get("GITHUB_ACTIONS") == "true":
             for line in annotation_lines(view):
-                writer.line(line)
+                writer.line(self._clean(line))
 
     def _notices(self, notices: Sequence[Notice]) -> None:
         """Say again what was said before the run: by now it has scrolled away."""

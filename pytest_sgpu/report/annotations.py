@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pytest_sgpu.core.redact import Clean, unchanged
 from pytest_sgpu.core.text import counted, one_line, printable
-from pytest_sgpu.model import Outcome, Status
+from pytest_sgpu.model import Outcome, Quarantine, Status
+from pytest_sgpu.report.clean import cleaned
 from pytest_sgpu.report.view import RunView
+from pytest_sgpu.report.words import attempt_log, attempt_text, earlier, infrastructure_text, left_text, where_text
 
 LIMIT = 10
 _NAMED = 3  # failing tests in one annotation
@@ -26,6 +29,7 @@ _ORDER = (
     Status.LOST,
     Status.SETUP_FAILED,
     Status.FAILED,
+    Status.FLAKY,
     Status.NO_TESTS,
     Status.STOPPED,
     Status.NOT_RUN,
@@ -43,8 +47,9 @@ class _Note:
     items: int = 1
 
 
-def lines(view: RunView) -> list[str]:
+def lines(view: RunView, clean: Clean = unchanged) -> list[str]:
     """Give the commands, one per line, at most ten. A run without anything to say gives none."""
+    view = cleaned(view, clean)
     notes = sorted(_notes(view), key=lambda note: note.rank)
     if len(notes) > LIMIT:
         notes = [*notes[: LIMIT - 1], _rest(notes[LIMIT - 1 :])]
@@ -71,10 +76,26 @@ def _notes(view: RunView) -> Iterable[_Note]:
         if outcome.status in _SHARED:
             suite = outcome.key.suite if outcome.status is Status.SETUP_FAILED else ""
             shared.setdefault((outcome.status, suite, outcome.reason), []).append(outcome)
-        elif outcome.failed or outcome.junit.tests.bad or outcome.junit.only_skips:
+        elif outcome.failed or _doubtful(view, outcome):
             yield _item_note(view, outcome)
+    if view.infrastructure:
+        yield _Note((-1, False), "error", "infrastructure", (one_line(infrastructure_text(view), _SAID_LIMIT),), 0)
+    for quarantine in view.quarantines:
+        yield _quarantine_note(quarantine)
     for same in shared.values():
         yield _shared_note(same)
+
+
+def _doubtful(view: RunView, outcome: Outcome) -> bool:
+    """Whether an item that did not fail is worth a look."""
+    facts = outcome.junit
+    odd = outcome.status is Status.FLAKY or outcome.left or earlier(view, outcome)
+    return bool(facts.tests.bad or facts.only_skips or odd)
+
+
+def _quarantine_note(quarantine: Quarantine) -> _Note:
+    place = ",".join(quarantine.devices) or quarantine.worker
+    return _Note((-0.5, False), "warning", f"{place}: quarantined", (one_line(quarantine.reason, _SAID_LIMIT),))
 
 
 def _item_note(view: RunView, outcome: Outcome) -> _Note:
@@ -87,6 +108,13 @@ def _item_note(view: RunView, outcome: Outcome) -> _Note:
     more = outcome.junit.tests.bad - min(_NAMED, len(failing))
     if failing and more > 0:
         said.append(f"and {counted(more, 'more failing test')}")
+    if outcome.status is Status.LOST:
+        said.append(one_line(where_text(outcome), _SAID_LIMIT))
+    if outcome.left:
+        said.append(one_line(left_text(outcome), _SAID_LIMIT))
+    for before in earlier(view, outcome)[-_NAMED:]:
+        log = attempt_log(view, before)
+        said.append(one_line(attempt_text(before), _SAID_LIMIT) + (f", log {printable(log)}" if log else ""))
     for label, where in (("log", view.log_of), ("again", view.rerun_of)):
         if str(outcome.key) in where:
             said.append(f"{label}: {printable(where[str(outcome.key)])}")
@@ -113,6 +141,6 @@ def _rest(notes: list[_Note]) -> _Note:
     warnings = len(notes) - sum(note.level == "error" for note in notes)
     parts = [f"{counted(errors, 'more item')} did not pass"] if errors else []
     if warnings:
-        parts.append(f"{counted(warnings, 'more item')} passed with failing or only skipped tests inside")
+        parts.append(counted(warnings, "more warning"))
     said = (", ".join(parts), "all of them are in report/schedule.md and report/junit.xml of the run directory")
     return _Note(notes[0].rank, "error" if errors else "warning", parts[0], said)

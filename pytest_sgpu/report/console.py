@@ -7,18 +7,31 @@ no line of it can give orders to a terminal or a CI service.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pytest_sgpu.core import text
+from pytest_sgpu.core.redact import Clean, unchanged
 from pytest_sgpu.core.timeline import Lane, Timeline
 from pytest_sgpu.core.verdict import signal_of
 from pytest_sgpu.model import Estimate, Key, Outcome, Status
+from pytest_sgpu.report.clean import clean_outcome
+from pytest_sgpu.report.closing import closing_lines
 from pytest_sgpu.report.pieces import GAP, Line, estimate_text, key_text, line, shorten, style_of, table
+from pytest_sgpu.report.words import leftover_text
+
+__all__ = [
+    "closing_lines",
+    "failure_block",
+    "finished_line",
+    "setup_line",
+    "started_line",
+    "utilisation_lines",
+]
 
 TAIL_LINES = 12
 _FAILING_SHOWN = 10
+_LEAKS_SHOWN = 5
 _REASON_LEAST = 60  # a reason is never cut shorter than this, whatever the width
-_LISTED = 10
 _LANES = 16
 _NAME_LIMIT = 14
 _TENTH = 0.05  # what would be shown as 0.0s is not shown
@@ -32,10 +45,13 @@ def finished_line(outcome: Outcome, clock_text: str, done: int, total: int, widt
     Time, place in the run, device, start offset, duration, exit code, estimate, a word for any end that
     is not a plain pass, key, reason. Only the reason is ever cut to ``width``.
     """
+    return _ended(outcome, _stamp(clock_text, done, total), *_word(outcome), width)
+
+
+def _ended(outcome: Outcome, stamp: str, word: str, style: str, width: int) -> Line:
     start = "t+?" if outcome.start is None else f"t+{outcome.start:.0f}s"
-    lead = f"{_stamp(clock_text, done, total)} {_place(outcome.devices)} {start} {outcome.seconds:.1f}s"
+    lead = f"{stamp} {_place(outcome.devices)} {start} {outcome.seconds:.1f}s"
     figures = f"rc={_code(outcome)} est={estimate_text(outcome.estimate)}"
-    word, style = _word(outcome)
     key = key_text(outcome.key)
     used = len(f"{lead} {figures} {word} {key}")
     reason = ""
@@ -60,6 +76,19 @@ def setup_line(suite: str, place: str, seconds: float, exit_code: int | None, cl
     return line((lead, "dim"), f"rc={code} ", (word, style), (f"setup of {text.printable(suite)}", style))
 
 
+def _leak_lines(outcome: Outcome) -> list[Line]:
+    """Give a line for each process that an item left behind, five at most and a count."""
+    key, after = key_text(outcome.key), f", {outcome.late:.1f} s after its end"
+    made = [
+        line(("LEAK ", "warn"), key, f" left {text.one_line(leftover_text(one), 400)}{after}")
+        for one in outcome.left[:_LEAKS_SHOWN]
+    ]
+    rest = len(outcome.left) - _LEAKS_SHOWN
+    if rest > 0:
+        made.append(line(("LEAK ", "warn"), key, f" left {rest} more{after}"))
+    return made
+
+
 def _stamp(clock_text: str, done: int, total: int) -> str:
     return f"[{clock_text}] {done:>{len(str(total))}}/{total}"
 
@@ -73,7 +102,14 @@ def _code(outcome: Outcome) -> str:
 
 
 def _word(outcome: Outcome) -> tuple[str, str]:
-    """Give the word for an end that is not a plain pass, with its style."""
+    """Give the word for an end that is not a plain pass at the first attempt, with its style."""
+    word, style = _end_word(outcome)
+    if outcome.attempt > 1:
+        return f"{word or 'PASSED'} AT ATTEMPT {outcome.attempt}", style if style != "pass" else "warn"
+    return word, style
+
+
+def _end_word(outcome: Outcome) -> tuple[str, str]:
     tests = outcome.junit.tests
     if outcome.status is Status.PASSED:
         if tests.bad:
@@ -87,20 +123,34 @@ def _word(outcome: Outcome) -> tuple[str, str]:
     number = signal_of(outcome)
     if number is not None:
         word += f" signal {number}"
-    return word, style_of(outcome.status)
+    return word, "fail" if outcome.failed and outcome.status is Status.FLAKY else style_of(outcome.status)
 
 
-def failure_block(outcome: Outcome, tail: bytes | str, log_path: str, rerun: str, width: int = 80) -> list[Line]:
+def failure_block(
+    outcome: Outcome,
+    tail: bytes | str,
+    log_path: str,
+    rerun: str,
+    width: int = 80,
+    *,
+    clean: Clean = unchanged,
+) -> list[Line]:
     """Give what a person needs of an item that did not pass.
 
     Its end and reason, its failing tests where JUnit names them, the last lines of its output (``tail``:
     the end of its log, as much of it as there is at hand), the log's path, the command that runs exactly
-    this item again. ``log_path`` or ``rerun`` "" leaves that line out.
+    this item again. ``log_path`` or ``rerun`` "" leaves that line out. ``clean`` goes over every text, before
+    it is cut.
     """
+    if clean is not unchanged:
+        outcome, tail = clean_outcome(outcome, clean), clean(text.decoded(tail))
+        log_path, rerun = clean(log_path), clean(rerun)
     word, style = _word(outcome)
     made = [line((f"{word or 'PASSED'} ", style), (key_text(outcome.key), "bold"))]
     if outcome.start is not None:
         ran = f"  {_place(outcome.devices)}, rc={_code(outcome)}, {outcome.seconds:.1f}s"
+        if outcome.status is Status.LOST and outcome.worker:
+            ran = f"  {_place(outcome.devices)}, worker {text.printable(outcome.worker)}, {outcome.seconds:.1f}s"
         made.append(line((f"{ran}, estimate {estimate_text(outcome.estimate)}", "dim")))
     if outcome.reason:
         made.append(line("  ", text.one_line(outcome.reason, max(_REASON_LEAST, 4 * width))))
@@ -108,6 +158,7 @@ def failure_block(outcome: Outcome, tail: bytes | str, log_path: str, rerun: str
     made += _tail(tail, log_path)
     if outcome.status is Status.NO_TESTS and not outcome.junit.damage:
         made.append(line(("  hint: ", "dim"), _PROOF_HINT))
+    made += [line("  ", *one) for one in _leak_lines(outcome)]
     if log_path:
         made.append(line(("  log: ", "dim"), text.printable(log_path)))
     if rerun:
@@ -176,49 +227,3 @@ def _lane_row(lane: Lane, wall: float) -> tuple[tuple[str, str], ...]:
 def _idle_text(start: float, between: float, tail: float) -> str:
     causes = ((start, "before the first item"), (between, "between items"), (tail, "after the last"))
     return ", ".join(f"{text.duration(seconds)} {what}" for seconds, what in causes if seconds >= _TENTH)
-
-
-def closing_lines(
-    outcomes: Iterable[Outcome],
-    *,
-    report: str = "",
-    logs: str = "",
-    junit: str = "",
-    weights: str = "",
-    interrupted: str = "",
-) -> list[Line]:
-    """Say what a green or red count does not: passes to look at, what never ran, and where everything is.
-
-    The four paths are left out where "". ``interrupted``: why the run ended early.
-    """
-    known = tuple(outcomes)
-    made: list[Line] = []
-    if interrupted:
-        made.append(line(("stopped early: ", "warn"), text.one_line(interrupted, 400)))
-    made += _named(
-        "exit code 0, but tests failed inside (sgpu_junit_failures=fail makes it a failure)",
-        [o for o in known if o.status is Status.PASSED and o.junit.tests.bad],
-    )
-    made += _named(
-        "passed without proof that anything ran (sgpu_allow_empty)",
-        [o for o in known if o.status is Status.PASSED and o.proof == "allowed"],
-    )
-    skipped = [o for o in known if o.status is Status.PASSED and o.junit.only_skips]
-    made += _named("passed, but every test inside was skipped", skipped)
-    made += _named("not run", [o for o in known if o.status is Status.NOT_RUN])
-    for label, path in (("report", report), ("logs", logs), ("junit", junit), ("weights", weights)):
-        if path:
-            made.append(line((f"{label + ':':<9}", "dim"), text.printable(path)))
-    if any(outcome.failed and outcome.status is not Status.NOT_RUN for outcome in known):
-        made.append(line(("next:    ", "dim"), "the same command with --lf runs only what did not pass"))
-    return made
-
-
-def _named(what: str, some: Sequence[Outcome]) -> list[Line]:
-    if not some:
-        return []
-    made = [line((f"{text.counted(len(some), 'item')} {what}:", "warn"))]
-    made += [line("  ", key_text(outcome.key)) for outcome in some[:_LISTED]]
-    if len(some) > _LISTED:
-        made.append(line((f"  ... and {len(some) - _LISTED} more, in the report", "dim")))
-    return made

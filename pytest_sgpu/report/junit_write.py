@@ -3,7 +3,8 @@
 One ``testsuite`` per item, named ``suite/tag``; a case keeps its name and has the class name
 ``suite/tag.<its own>``, so that a pair of both occurs once in the file and tells suite and tag. No nesting.
 All totals are counted while writing: the head of the file and of each suite is written with room to spare,
-and filled in afterwards. Memory: what ``junit_read`` needs for one item.
+and filled in afterwards. Attempts before the last one count in none (``junit_past``). Memory: what
+``junit_read`` needs for one item.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
 from typing import IO, Any
 from xml.etree.ElementTree import Element
 
+from pytest_sgpu.core.redact import Clean, unchanged
 from pytest_sgpu.core.text import printable
 from pytest_sgpu.model import Tests
-from pytest_sgpu.report.junit_item import ItemXml, own_case, properties
-from pytest_sgpu.report.junit_read import Case, Cases, Opener, clean, open_file
+from pytest_sgpu.report.junit_case import printable_name
+from pytest_sgpu.report.junit_item import Earlier, ItemXml, case_properties, own_case, properties
+from pytest_sgpu.report.junit_past import Past
+from pytest_sgpu.report.junit_read import Case, Cases, Opener, open_file
+from pytest_sgpu.report.words import utc
 
-__all__ = ["ItemXml", "write"]
+__all__ = ["Earlier", "ItemXml", "write"]
 
 ROOM = 160  # for the totals of an element: five numbers and their names
 ATTRIBUTE_LIMIT = 1 << 16
@@ -28,6 +32,7 @@ _BATCH = 1000
 _WRITTEN = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("\n", "&#10;"), ("\t", "&#9;"))
 _SPECIAL = re.compile(r'[&<>"\n\t]')
 # Inside a case these would be counted, or change its result, for readers that search the whole tree.
+_OURS = frozenset(("part", "commit"))  # of a resumed run; a case's own property of that name gives way
 _ELSEWHERE = frozenset(("testsuites", "testsuite", "testcase", "failure", "error", "skipped"))
 
 
@@ -38,21 +43,23 @@ def write(
     started: float | None = None,
     open_xml: Opener = open_file,
     name: str = "pytest-sgpu",
+    clean: Clean = unchanged,
 ) -> Tests:
     """Write the aggregate of the items, in their order, and give its totals.
 
     ``stream`` is seekable, text in UTF-8 or binary; ``started`` is epoch seconds, without which no suite has
-    a time stamp. Never raises for what the files hold. What the stream raises is passed on.
+    a time stamp. ``clean`` goes over every text that comes from elsewhere. Never raises for what the files hold.
+    What the stream raises is passed on.
     """
     known = tuple(items)
     out = _Out(stream)
-    suites = _suite_names(known)
+    suites = _suite_names(known, clean)
     shared = _shared_names(suites)
     out.text('<?xml version="1.0" encoding="utf-8"?>\n')
-    head = out.head(f'<testsuites name="{_attribute(name)}"')
+    head = out.head(f'<testsuites name="{_attribute(clean(name))}"')
     total, seconds = Tests(), 0.0
     for item, suite in zip(known, suites, strict=True):
-        tests = _Suite(out, item, suite, shared.get(suite)).write(started, open_xml)
+        tests = _Suite(out, item, suite, shared.get(suite), clean).write(started, open_xml)
         total = Tests(*(getattr(total, key) + getattr(tests, key) for key in Tests.__slots__))
         seconds += item.outcome.seconds
     out.text("</testsuites>\n")
@@ -61,12 +68,12 @@ def write(
     return total
 
 
-def _suite_names(items: Sequence[ItemXml]) -> list[str]:
+def _suite_names(items: Sequence[ItemXml], clean: Clean) -> list[str]:
     """Give one printable name per item. Names that look the same once printable are told apart."""
     used: set[str] = set()
     names = []
     for item in items:
-        base = name = clean(str(item.outcome.key))
+        base = name = printable_name(clean(str(item.outcome.key)))
         number = 1
         while name in used:
             number += 1
@@ -123,26 +130,29 @@ class _Out:
 class _Suite:
     """Writes the suite of one item."""
 
-    def __init__(self, out: _Out, item: ItemXml, name: str, used: set[int] | None) -> None:
+    def __init__(self, out: _Out, item: ItemXml, name: str, used: set[int] | None, clean: Clean) -> None:
         self._out = out
         self._item = item
         self._name = name
         self._used = used
-        self._own = clean(item.outcome.key.tag or item.outcome.key.suite)
-        self._own_names: set[str] = set()  # those that the item's own case must avoid
+        self._clean = clean
+        self._own = printable_name(clean(item.outcome.key.tag or item.outcome.key.suite))
+        self._own_names: set[int] = set()  # those that the item's own case must avoid
+        self._more = [(key, clean(value)) for key, value in case_properties(item).items()]
 
     def write(self, started: float | None, open_xml: Opener) -> Tests:
         """Write it whole and give its counts."""
         outcome, out = self._item.outcome, self._out
         stamp = ""
-        if started is not None and outcome.start is not None:
-            stamp = f' timestamp="{_timestamp(started + outcome.start)}"'
+        if started is not None and outcome.start is not None and (when := utc(started + outcome.start)):
+            stamp = f' timestamp="{when}"'
         head = out.head(f'<testsuite name="{_attribute(self._name)}"{stamp}')
-        out.text(_properties(self._item))
-        cases = Cases(self._item.sources, open_xml)
-        self._write_cases(cases)
+        out.text(_properties(properties(self._item, self._clean).items()) + "\n")
+        past = Past(self._item.earlier, open_xml, self._clean)
+        cases = Cases(self._item.sources, open_xml, self._clean)
+        self._write_cases(cases, past)
         tests = cases.tests
-        own = own_case(self._item, cases, tests)
+        own = past.told_last(own_case(self._item, cases, self._clean, past=past.waits))
         if own is not None:
             out.text(self._case(own._replace(name=self._own_name())))
             tests = _plus(tests, own.kind)
@@ -150,16 +160,19 @@ class _Suite:
         out.fill(head, tests, outcome.seconds)
         return tests
 
-    def _write_cases(self, cases: Cases) -> None:
+    def _write_cases(self, cases: Cases, past: Past) -> None:
         lines: list[str] = []
         prefix, last, place, special = _attribute(self._name), None, "", _SPECIAL.search
+        more = bool(self._more)
         for case in cases:
+            if past:
+                case = past.told(case)  # noqa: PLW2901 - the same case with what it said before
             if self._used is not None:
                 case = self._told_apart(case)  # noqa: PLW2901 - the same case under the name it gets here
             classname, name, seconds, kind, _, _, _, attributes, children = case
             if not classname and name.startswith(self._own):
-                self._own_names.add(name)
-            if kind or attributes or children:
+                self._own_names.add(hash(name))
+            if kind or attributes or children or more:
                 lines.append(self._case(case))
             else:  # nearly all of them
                 if classname != last:
@@ -185,7 +198,7 @@ class _Suite:
     def _own_name(self) -> str:
         base = name = self._own
         number = 1
-        while name in self._own_names or (self._used is not None and hash((self._name, name)) in self._used):
+        while hash(name) in self._own_names or (self._used is not None and hash((self._name, name)) in self._used):
             name = f"{base} (item)" if number == 1 else f"{base} (item {number})"
             number += 1
         if self._used is not None:
@@ -197,7 +210,15 @@ class _Suite:
         attributes = [("classname", place), ("name", case.name)]
         if case.seconds is not None:
             attributes.append(("time", f"{case.seconds:.3f}"))
-        inner = _result(case) + "".join(map(_element, case.children))
+        children = case.children
+        if self._more:
+            children = tuple(child for child in children if child.tag != "properties")
+            known = (one for child in case.children if child.tag == "properties" for one in child)
+            pairs = [(one.get("name", ""), one.get("value", one.text or "")) for one in known]
+            told = _properties([*(pair for pair in pairs if pair[0] not in _OURS), *self._more])
+        else:
+            told = ""
+        inner = _result(case) + told + "".join(map(_element, children))
         return _tag("testcase", (*attributes, *case.attributes), inner) + "\n"
 
 
@@ -210,14 +231,9 @@ def _plus(tests: Tests, kind: str) -> Tests:
     )
 
 
-def _properties(item: ItemXml) -> str:
-    pairs = properties(item).items()
+def _properties(pairs: Iterable[tuple[str, str]]) -> str:
     inner = "".join(_tag("property", (("name", name), ("value", value)), "") for name, value in pairs)
-    return f"<properties>{inner}</properties>\n"
-
-
-def _timestamp(epoch: float) -> str:
-    return datetime.fromtimestamp(epoch, timezone.utc).isoformat(timespec="seconds")
+    return f"<properties>{inner}</properties>"
 
 
 # -- XML as text --------------------------------------------------------------------------------------
@@ -244,7 +260,7 @@ def _tag(tag: str, attributes: Iterable[tuple[str, str]], inner: str) -> str:
 
 
 def _attribute(value: str) -> str:
-    if not value.isprintable():
+    if not (value.isascii() and value.isprintable() and len(value) <= ATTRIBUTE_LIMIT):
         value = printable(value[:ATTRIBUTE_LIMIT], multiline=True)
     if _SPECIAL.search(value):
         for character, written in _WRITTEN:

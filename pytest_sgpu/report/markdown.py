@@ -11,32 +11,47 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from pytest_sgpu.core.redact import Clean, unchanged
 from pytest_sgpu.core.text import counted, duration, one_line, printable
 from pytest_sgpu.core.timeline import EstimateError
 from pytest_sgpu.model import Estimate, Outcome, Status, Verdict
-from pytest_sgpu.report.md_text import cell, code, fence, table
+from pytest_sgpu.report import md_trouble as trouble
+from pytest_sgpu.report.clean import cleaned
+from pytest_sgpu.report.job_summary import FAILED_HEAD, SUITES_HEAD, summary
+from pytest_sgpu.report.md_text import NAME_LIMIT, cell, code, fence, table
 from pytest_sgpu.report.view import RunView
+from pytest_sgpu.report.words import left_text, parts_text
+
+__all__ = ["headline", "schedule", "summary"]
 
 TAIL_LINES = 20
 WORST = 20
-_SUITES_HEAD = "## Suites"
-_FAILED_HEAD = "## Failed items"
-_NAME_LIMIT = 500
 _COMMAND_LIMIT = 1800
 _TAIL_LIMIT = 1 << 16
 _PLAIN_TITLE = re.compile(r"[A-Za-z0-9]+([ -][A-Za-z0-9]+)*")
 
 
-def schedule(view: RunView) -> str:
-    """Give the whole report. Equal views give equal text, which ends with a line end."""
+def schedule(view: RunView, clean: Clean = unchanged) -> str:
+    """Give the whole report. Equal views give equal text, which ends with a line end.
+
+    ``clean`` goes over every text of the view before anything is cut.
+    """
+    view = cleaned(view, clean)
     sections = [
-        f"# {_heading(view.title)}\n\n{headline(view)}{_stopped(view)}",
+        f"# {_heading(view.title)}",
+        headline(view),
+        *trouble.beginning(view),
         _suites(view.verdicts),
         _failed(view),
+        trouble.flaky(view),
+        trouble.tried_again(view),
         *_doubtful(view.outcomes),
+        trouble.leftovers(view),
         _devices(view),
+        trouble.bad_devices(view),
         _estimates(view.timeline.estimate_errors),
         _listed("Not run", "Never started:", _of(view, Status.NOT_RUN)),
+        trouble.parts(view),
         _notices(view),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -57,11 +72,9 @@ def headline(view: RunView) -> str:
     )
     if view.predicted:
         said.append(f"predicted {duration(view.predicted)}")
-    return f"**{ends}** of {counted(len(view.outcomes), 'item')} in {duration(view.wall)}: {', '.join(said)}."
-
-
-def _stopped(view: RunView) -> str:
-    return f"\n\nStopped early: {code(one_line(view.interrupted))}" if view.interrupted else ""
+    whole = f"**{ends}** of {counted(len(view.outcomes), 'item')} in {duration(view.wall)}: {', '.join(said)}."
+    resumed = parts_text(view.parts)
+    return f"{whole} {code(resumed, NAME_LIMIT)}" if resumed else whole
 
 
 def _of(view: RunView, *statuses: Status) -> list[Outcome]:
@@ -78,7 +91,7 @@ def _suites(verdicts: Sequence[Verdict]) -> str:
     shown = [status for status in Status if ends[status] or status in {Status.PASSED, Status.FAILED}]
     header = ["suite", "items", *(status.value for status in shown), "tests", "work", "verdict"]
     rows = [_suite_row(verdict, shown) for verdict in verdicts]
-    return f"{_SUITES_HEAD}\n\n" + table(header, rows, range(1, len(header) - 1))
+    return f"{SUITES_HEAD}\n\n" + table(header, rows, range(1, len(header) - 1))
 
 
 def _suite_row(verdict: Verdict, shown: Sequence[Status]) -> list[str]:
@@ -103,21 +116,25 @@ def _failed(view: RunView) -> str:
     failed = [outcome for outcome in view.outcomes if outcome.failed and outcome.status is not Status.NOT_RUN]
     if not failed:
         return ""
-    return "\n\n".join([f"{_FAILED_HEAD} ({len(failed)})", *(_block(view, outcome) for outcome in failed)])
+    return "\n\n".join([f"{FAILED_HEAD} ({len(failed)})", *(_block(view, outcome) for outcome in failed)])
 
 
 def _block(view: RunView, outcome: Outcome) -> str:
     key = str(outcome.key)
     lines = [f"- **{outcome.status.value}**{_ran(outcome)}"]
+    lines += trouble.part_lines(view, outcome)
     if outcome.reason:
-        lines.append(f"- reason: {code(one_line(outcome.reason, _NAME_LIMIT), _NAME_LIMIT)}")
+        lines.append(f"- reason: {code(one_line(outcome.reason, NAME_LIMIT), NAME_LIMIT)}")
     lines += _failing(outcome)
     if key in view.log_of:
         lines.append(f"- log: {code(view.log_of[key], _COMMAND_LIMIT)}")
+    if outcome.left:
+        lines.append(f"- {code(left_text(outcome), _COMMAND_LIMIT)}")
+    lines += trouble.attempt_lines(view, outcome)
     if key in view.rerun_of:
         lines.append(f"- again: {code(view.rerun_of[key], _COMMAND_LIMIT)}")
     tail = _last_lines(view.tail_of.get(key, ""))
-    block = f"### {code(key, _NAME_LIMIT)}\n\n" + "\n".join(lines)
+    block = f"### {code(key, NAME_LIMIT)}\n\n" + "\n".join(lines)
     return f"{block}\n\n{fence(tail)}" if tail else block
 
 
@@ -125,6 +142,10 @@ def _ran(outcome: Outcome) -> str:
     if outcome.start is None:
         return ""
     place = f" on {code(','.join(outcome.devices))}" if outcome.devices else ""
+    if outcome.status is Status.LOST and outcome.worker:
+        place += f" (worker {code(outcome.worker)})"
+    if outcome.attempt > 1:
+        place += f", attempt {outcome.attempt}"
     ended = "" if outcome.exit_code is None else f", exit code {outcome.exit_code}"
     return f"{place} after {duration(outcome.seconds)} (estimate {_estimate(outcome.estimate)}){ended}"
 
@@ -140,7 +161,7 @@ def _failing(outcome: Outcome) -> list[str]:
     lines = []
     for name, message in named:
         said = f": {code(one_line(message))}" if message else ""
-        lines.append(f"- test {code(name, _NAME_LIMIT)}{said}")
+        lines.append(f"- test {code(name, NAME_LIMIT)}{said}")
     more = outcome.junit.tests.bad - len(named)
     if named and more > 0:
         lines.append(f"- and {counted(more, 'more failing test')}")
@@ -185,11 +206,11 @@ def _listed(title: str, words: str, some: Sequence[Outcome], *, failing: bool = 
 
 
 def _listed_line(outcome: Outcome, *, failing: bool) -> str:
-    said = f"- {code(str(outcome.key), _NAME_LIMIT)}"
+    said = f"- {code(str(outcome.key), NAME_LIMIT)}"
     if outcome.reason:
-        said += f": {code(one_line(outcome.reason, _NAME_LIMIT), _NAME_LIMIT)}"
+        said += f": {code(one_line(outcome.reason, NAME_LIMIT), NAME_LIMIT)}"
     if failing:
-        said += "".join(f"\n  - test {code(name, _NAME_LIMIT)}" for name, _ in outcome.junit.failing[:3])
+        said += "".join(f"\n  - test {code(name, NAME_LIMIT)}" for name, _ in outcome.junit.failing[:3])
     return said
 
 
@@ -248,71 +269,5 @@ def _estimates(errors: Sequence[EstimateError]) -> str:
 def _notices(view: RunView) -> str:
     lines = [f"- {code(str(notice), _COMMAND_LIMIT)}" for notice in view.notices]
     for outcome in view.outcomes:
-        lines += [f"- {code(f'{outcome.key}: {said}', _NAME_LIMIT)}" for said in outcome.junit.warnings]
+        lines += [f"- {code(f'{outcome.key}: {said}', NAME_LIMIT)}" for said in outcome.junit.warnings]
     return f"## Notices ({len(lines)})\n\n" + "\n".join(lines) if lines else ""
-
-
-# -- the part for a job summary -----------------------------------------------------------------------
-
-_SECTION = re.compile(r"^(?=## )", re.MULTILINE)
-_FENCE = re.compile(r"^(?=```)", re.MULTILINE)
-_BLOCK = re.compile(r"^(?=### )", re.MULTILINE)
-
-
-def summary(text: str, room: int, where: str = "report/schedule.md of the run directory") -> str:
-    """Give as much of a report as ``room`` bytes of UTF-8 hold: whole blocks only, in their order.
-
-    The head line always comes first; then the suites, as long as that leaves most of the room; then the
-    failed items, at first with their last lines and then without; then whatever other section fits. What
-    is missing is counted, with ``where`` all of it is. Room for not even the head line gives "".
-    """
-    if _size(text) <= room:
-        return text
-    head, *sections = _SECTION.split(text)
-    left = room - _size(head) - _size(_cut_note(len(text), len(text), where))
-    if left < 0:
-        return ""
-    kept = [""] * len(sections)
-    missing = 0
-    for at in sorted(range(len(sections)), key=lambda at: _urgency(sections[at], left)):
-        if sections[at].startswith(_FAILED_HEAD):
-            kept[at], missing = _fitting_blocks(sections[at], left)
-        elif _size(sections[at]) <= left:
-            kept[at] = sections[at]
-        left -= _size(kept[at])
-    dropped = sum(
-        not part and not section.startswith(_FAILED_HEAD) for part, section in zip(kept, sections, strict=True)
-    )
-    return (head + "".join(kept)).rstrip("\n") + _cut_note(missing, dropped, where)
-
-
-def _urgency(section: str, room: int) -> int:
-    if section.startswith(_SUITES_HEAD) and _size(section) * 4 <= room:
-        return 0
-    return 1 if section.startswith(_FAILED_HEAD) else 2
-
-
-def _fitting_blocks(section: str, room: int) -> tuple[str, int]:
-    """Give the beginning of the section of failed items, and how many of its blocks are missing."""
-    title, *blocks = _BLOCK.split(section)
-    kept, left = [title], room - _size(title)
-    for block in blocks:
-        for form in (block, _FENCE.split(block, maxsplit=1)[0]):
-            if _size(form) <= left:
-                kept.append(form)
-                left -= _size(form)
-                break
-        else:
-            break
-    return ("".join(kept) if len(kept) > 1 else ""), len(blocks) - len(kept) + 1
-
-
-def _cut_note(blocks: int, sections: int, where: str) -> str:
-    parts = [f"{counted(blocks, 'more failed item')}"] if blocks else []
-    if sections:
-        parts.append(f"{counted(sections, 'section')}")
-    return f"\n\n**Not shown here: {' and '.join(parts)}, for want of room.** All of it is in {code(where)}.\n"
-
-
-def _size(text: str) -> int:
-    return len(text.encode())

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pytest_sgpu.core.text import printable, quoted
 
 LIMIT = 300
+NAME_LIMIT = 500  # of a key, a test, a reason
 LINE = 1800  # a line of output in a fence, so that no line of the report is longer than 2,000
 _TICKS = re.compile(r"`+")
 _BACKSLASH_BAR = re.compile(r"(?<=\\)\|")

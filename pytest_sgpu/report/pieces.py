@@ -19,13 +19,25 @@ _ELLIPSIS = "..."
 _KEY_LIMIT = 1000
 _WHOLE_FROM = 100.0  # from here on, tenths of a second say nothing
 
-STYLES = {Status.PASSED: "pass", Status.STOPPED: "warn", Status.NOT_RUN: "warn"}
+STYLES = {Status.PASSED: "pass", Status.FLAKY: "warn", Status.STOPPED: "warn", Status.NOT_RUN: "warn"}
 
 
 def line(*pieces: Piece | str) -> Line:
-    """Make a line; a bare text has no style, an empty one is left out."""
-    pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
-    return tuple(pair for pair in pairs if pair[0])
+    r"""Make a line; a bare text has no style, an empty one is left out.
+
+    A line that would begin with ``::``, whatever blanks stand before it, is an order to GitHub's runner, so
+    it begins with ``\x3a:``.
+    """
+    made = tuple(pair for pair in ((one, "") if isinstance(one, str) else one for one in pieces) if pair[0])
+    for at, (words, style) in enumerate(made):
+        start = words.lstrip()
+        if start:
+            rest = start + "".join(more for more, _ in made[at + 1 :])
+            if rest.startswith("::"):
+                words = words[: len(words) - len(start)] + r"\x3a" + start[1:]  # noqa: PLW2901
+                return (*made[:at], (words, style), *made[at + 1 :])
+            break
+    return made
 
 
 def plain(one: Line) -> str:
@@ -34,7 +46,7 @@ def plain(one: Line) -> str:
 
 
 def style_of(status: Status) -> str:
-    """Give the style of a status: what neither passed nor was left undone is a failure."""
+    """Give the style of a status: what neither passed nor was flaky nor left undone is a failure."""
     return STYLES.get(status, "fail")
 
 

@@ -43,6 +43,7 @@ class ScreenState:
     now: float
     remaining_known: float = 0.0
     unknown_left: int = 0
+    flaky: int = 0
 
 
 def eta(state: ScreenState) -> float | None:
@@ -90,6 +91,8 @@ def lines(state: ScreenState, width: int, height: int, *, ascii_only: bool = Fal
 def _summary(state: ScreenState) -> Line:
     pieces: list[Piece | str] = [(f"{state.done}/{state.total} done", "bold"), ", "]
     pieces.append((f"{state.failed} failed", "fail") if state.failed else "0 failed")
+    if state.flaky:
+        pieces.append((f", {state.flaky} flaky", "warn"))
     left = eta(state)
     pieces.append(", ETA ?" if left is None else f", ETA {text.duration(left)}")
     if state.unknown_left:

@@ -17,7 +17,8 @@ class RunView:
     seconds. The three mappings go by the text form of a key and may lack any key: ``log_of`` the path of
     its log, ``tail_of`` the raw end of that log, ``rerun_of`` the command that runs it again.
     ``interrupted`` says why the run ended early, "" when it did not. ``attempts`` holds, by key, the
-    attempts before the final one, in their order. ``parts`` has one entry unless the run was resumed.
+    attempts before the final one, in their order, and ``attempt_log_of`` the paths of their logs by key and
+    number of the attempt. ``parts`` has one entry unless the run was resumed.
     ``infrastructure``: it failed, and every failure is one of workers and devices, none of a test.
     """
 
@@ -36,6 +37,7 @@ class RunView:
     started: float = 0.0
     interrupted: str = ""
     attempts: Mapping[str, tuple[Outcome, ...]] = field(default_factory=dict)
+    attempt_log_of: Mapping[tuple[str, int], str] = field(default_factory=dict)
     quarantines: tuple[Quarantine, ...] = ()
     parts: tuple[Part, ...] = ()
     infrastructure: bool = False

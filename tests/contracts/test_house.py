@@ -17,7 +17,7 @@ IDS = [path.relative_to(PACKAGE).as_posix() for path in MODULES]
 # "About 300" and "about 40": a tenth above is still about.
 MODULE_LINES = 330
 # The worker travels as one source text, so it cannot be two.
-LONGER = {"engine/worker.py": 600}
+LONGER = {"engine/worker.py": 850}
 FUNCTION_LINES = 50
 
 

@@ -28,18 +28,23 @@ LAYERS = {
     "prepare": 3,
     "listener": 4,
     "results": 4,
-    "setups": 5,
-    "session": 6,
-    "face": 7,
-    "plugin": 8,
-    "cli": 8,
+    "finalize": 5,
+    "ledger": 5,
+    "endings": 6,
+    "setups": 7,
+    "effects": 7,
+    "health": 7,
+    "session": 8,
+    "face": 9,
+    "plugin": 10,
+    "cli": 10,
 }
 OUR_NAME = "pytest_sgpu"
 # What a pure module may import: nothing here reads a clock, a file, the environment, or starts anything.
 PURE = frozenset(
     """__future__ bisect collections collections.abc dataclasses difflib enum fnmatch fractions functools hashlib
-    heapq itertools json math operator posixpath re shlex signal statistics string textwrap typing unicodedata
-    urllib.parse""".split()  # noqa: SIM905 - a list that is read, not typed
+    heapq itertools json math operator posixpath re shlex signal statistics string textwrap types typing
+    unicodedata urllib.parse""".split()  # noqa: SIM905 - a list that is read, not typed
 )
 HEAVY = frozenset(("execnet", "filelock", "junitparser", "rich"))
 

@@ -42,6 +42,11 @@ def test_windows_line_ends():
     assert parse_listing("TE_CI_ITEM alpha\r\nTE_CI_ITEM beta 1\r\n", SUITE) == (("alpha", 1), ("beta", 1))
 
 
+ODD_TAG = (
+    "its tag holds a control character, an invisible one, a blank, a byte that is no UTF-8, or an order to a CI service"
+)
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -57,17 +62,19 @@ def test_windows_line_ends():
         ("TE_CI_ITEM a 1 more", "it has more than a tag and a number of GPUs: 'TE_CI_ITEM a 1 more'"),
         (
             "TE_CI_ITEM a\x1b[0m",
-            r"its tag holds a control character, a blank or a byte that is no UTF-8: 'TE_CI_ITEM a\x1b",
+            rf"{ODD_TAG}: 'TE_CI_ITEM a\x1b",
         ),
         (
             "TE_CI_ITEM a\0b",
-            r"its tag holds a control character, a blank or a byte that is no UTF-8: 'TE_CI_ITEM a\x00b'",
+            rf"{ODD_TAG}: 'TE_CI_ITEM a\x00b'",
         ),
         (
             "TE_CI_ITEM a\udcff",
-            r"its tag holds a control character, a blank or a byte that is no UTF-8: 'TE_CI_ITEM a\xff'",
+            rf"{ODD_TAG}: 'TE_CI_ITEM a\xff'",
         ),
-        ("TE_CI_ITEM a\xa0b", "its tag holds a control character, a blank"),
+        ("TE_CI_ITEM ##[error]b", rf"{ODD_TAG}: 'TE_CI_ITEM #\x23[error]b'"),
+        ("TE_CI_ITEM a\u200bb", rf"{ODD_TAG}: 'TE_CI_ITEM a\u200bb'"),
+        ("TE_CI_ITEM a\xa0b", ODD_TAG),
     ],
 )
 def test_malformed_lines_are_named(line, said):

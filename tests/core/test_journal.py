@@ -19,6 +19,7 @@ from pytest_sgpu.model import (
     Item,
     JUnitFacts,
     Key,
+    Leftover,
     Mode,
     Notice,
     Outcome,
@@ -169,6 +170,11 @@ def test_a_file_of_garbage_is_told_in_a_few_words():
     assert len(journal.fold([{"event": "outcome"}] * 10_000).notices) == 51
 
 
+@pytest.mark.parametrize(("text", "is_whole"), [('{"event":"end"}', True), ('{"event":"en', False), ("[]", False)])
+def test_a_line_may_lack_nothing_but_its_end(text, is_whole):
+    assert journal.whole(text) is is_whole
+
+
 def test_an_empty_journal_is_a_run_of_nothing():
     assert journal.parse("") == ([], ())
     assert journal.fold([]) == journal.RunState()
@@ -224,6 +230,18 @@ def test_an_empty_journal_is_a_run_of_nothing():
         ({"event": "plan", "entries": [["a", ["x"], 0, 0, None, False]]}, "entries[1].gpus is no whole number from 1"),
         ({"event": "plan", "entries": [["a", ["x"], 1, 0, None, None]]}, "entries[1].known is no true or false"),
         ({"event": "plan", "predicted": None}, "predicted is no number"),
+        ({"event": "run", "weights": ["a", 1]}, "weights.write is no text"),
+        ({"event": "run", "commit": 1}, "commit is no text"),
+        ({"event": "attempt", "key": "a"}, "status is missing"),
+        ({"event": "outcome", "status": "PASSED", "key": "a", "left": [[-1, "x"]]}, "left[1].pid is no whole number"),
+        ({"event": "outcome", "status": "PASSED", "key": "a", "late": "x"}, "late is no number"),
+        ({"event": "outcome", "status": "FLAKY", "key": "a", "flaky_fails": 1}, "flaky_fails is no true or false"),
+        ({"event": "quarantine"}, "worker is missing"),
+        ({"event": "quarantine", "worker": "gpu0", "at": "x"}, "at is no number"),
+        ({"event": "incomplete"}, "reason is missing"),
+        ({"event": "learned", "keys": "torch/a"}, "keys is no list"),
+        ({"event": "resume", "started": "x"}, "started is no number"),
+        ({"event": "resume", "suites": [["a"]]}, "suites is no list of lists of 6"),
     ],
 )
 def test_a_damaged_record_is_left_out_and_told(record, complaint):
@@ -255,7 +273,10 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
-KINDS = ["run", "plan", "assign", "started", "lost", "outcome", "notice", "stop", "end", "setup", "x"]
+KINDS = [
+    *("run", "plan", "assign", "started", "lost", "outcome", "attempt", "notice", "stop", "end", "setup", "slow"),
+    *("quarantine", "held", "released", "incomplete", "paused", "resumed", "resume", "learned", "x"),
+]
 NAMES = sorted({name for record in a_run() for name in record} - {"event"})
 hostile = st.builds(
     lambda event, more: {**more, "event": event},
@@ -290,6 +311,9 @@ outcomes = st.builds(
         texts,
         st.lists(texts, max_size=3).map(tuple),
     ),
+    st.lists(st.builds(Leftover, counts, texts), max_size=3).map(tuple),
+    seconds,
+    st.booleans(),
 )
 
 
@@ -311,7 +335,8 @@ def test_an_outcome_survives_the_journal(outcome):
 @given(st.lists(hostile, max_size=6), st.integers(0, 20))
 def test_hostile_records_never_raise_and_never_hide_an_outcome(some, place):
     records = a_run()
-    records[place:place] = [record for record in some if record["event"] != "outcome"]
+    # A further part begins with what is left of the ones before, and says so in its outcomes.
+    records[place:place] = [record for record in some if record["event"] not in ("outcome", "resume")]
     state = journal.fold(records)
     assert set(state.outcomes) == {LOST, PASSED}
     journal.fold([*a_run(), *some])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sgpu.core.names import LIMIT, file_name, item_stem
+from pytest_sgpu.core.names import LIMIT, file_name, item_stem, node_id
 from pytest_sgpu.model import Key
 
 TEXTS = (
@@ -87,3 +87,15 @@ def test_stems_differ(label, other, tag, another):
     one, two = Key(label, tag), Key(other, another)
     same = (label, tag or "whole") == (other, another or "whole")
     assert (item_stem(one) == item_stem(two)) == same
+
+
+@pytest.mark.parametrize(
+    ("conf", "key", "name"),
+    [
+        ("q.conf", Key("torch", "a.b"), "q.conf::torch::a.b"),
+        ("conf/ci/q.conf", Key("torch", "x::y"), "q.conf::torch::x::y"),
+        ("../q.conf", Key("whole"), "q.conf::whole"),
+    ],
+)
+def test_a_node_id_does_not_depend_on_where_the_conf_is(conf, key, name):
+    assert node_id(conf, key) == name

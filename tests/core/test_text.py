@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+import unicodedata
 import xml.etree.ElementTree as ET
 from xml.sax.saxutils import escape
 
@@ -80,9 +82,45 @@ def test_quoted_lines_give_no_orders():
     assert len(text.quoted("x" * 9999)) == 2000
 
 
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("a ##[error]b", r"a #\x23[error]b"),
+        ("###[error]", r"##\x23[error]"),
+        ("##[error]##[group]", r"#\x23[error]#\x23[group]"),
+        ("##vso[task.x]y ##teamcity[z", r"#\x23vso[task.x]y #\x23teamcity[z"),
+        ("## [x] ##a b[ ## head", "## [x] ##a b[ ## head"),
+    ],
+)
+def test_no_order_in_the_middle_of_a_line(raw, shown):
+    assert text.printable(raw) == text.one_line(raw) == shown
+    assert text.quoted(raw) == f"  | {shown}"
+    assert text.printable(shown) == shown
+    assert text.is_plain(raw) == (raw == shown)
+
+
 def test_is_plain():
     assert text.is_plain("test_numerics.ck\t" * 1000)
     assert not text.is_plain("a\x85")
+
+
+def test_nothing_that_nobody_sees_stays():
+    """All of Unicode: controls, what steers the direction, what has no width, fillers and selectors."""
+    seen = frozenset(range(0x600, 0x606)) | {0x6DD, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}  # signs before numbers
+    unseen = {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180F, 0x3164, 0xFFA0, 0xFE00, 0xFE0F, 0xE0100, 0xE01EF}
+    hidden = {ord("\n"), *unseen}
+    for code in range(sys.maxunicode + 1):
+        if unicodedata.category(chr(code)) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+            hidden.add(code)
+    for code in hidden - seen - {ord("\t")}:
+        assert not text.is_plain(chr(code)), hex(code)
+    for code in (*seen, ord("\t"), 0x20, 0xE9, 0x300, 0x4E00, 0x1F600):
+        assert text.is_plain(chr(code)), hex(code)
+
+
+def test_bytes_and_text_become_text():
+    assert text.decoded(b"a\xff") == "a\udcff"
+    assert text.decoded("a") == "a"
 
 
 def test_counted():

@@ -95,3 +95,14 @@ def test_busy_and_idle_fill_the_wall(gaps, devices):
     assert line.bound <= line.wall + 1e-9
     for lane in line.lanes:
         assert lane.busy + lane.idle.total == pytest.approx(line.wall)
+
+
+def test_attempts_before_the_last_one_take_device_time_and_say_nothing_of_estimates():
+    known = Estimate(1.0, known=True)
+    last = ran("a", 4.0, 6.0, "gpu0", estimate=known)
+    before = ran("a", 0.0, 3.0, "gpu1", estimate=known, status=Status.FAILED)
+    lost = Outcome(Key("t", "b"), Status.LOST)
+    line = build([last], ["gpu0", "gpu1"], attempts=[before, lost])
+    assert [(lane.device, lane.busy) for lane in line.lanes] == [("gpu0", 2.0), ("gpu1", 3.0)]
+    assert (line.wall, line.busy, line.longest) == (6.0, 5.0, 3.0)
+    assert [(error.key.tag, error.actual) for error in line.estimate_errors] == [("a", 2.0)]

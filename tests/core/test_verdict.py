@@ -10,8 +10,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sgpu.core import verdict
-from pytest_sgpu.core.verdict import Policy, exit_code, judge, signal_of, signal_text, verdicts
-from pytest_sgpu.model import UNKNOWN, Ending, Estimate, JUnitFacts, Key, Outcome, Status, Tests
+from pytest_sgpu.core.verdict import (
+    NO_WORKER,
+    Policy,
+    exit_code,
+    infrastructure,
+    judge,
+    signal_of,
+    signal_text,
+    verdicts,
+)
+from pytest_sgpu.model import (
+    UNKNOWN,
+    Ending,
+    Estimate,
+    JUnitFacts,
+    Key,
+    Leftover,
+    Outcome,
+    Quarantine,
+    Status,
+    Tests,
+)
 
 KEY = Key("torch", "test_numerics.ck")
 NOTHING = JUnitFacts()
@@ -64,6 +84,18 @@ def ruled(
         (end(None, reason="gone"), GOOD, (Status.CRASHED, "junit", False, "gone")),
         (end(killed="stopped by SIGINT"), GOOD, (Status.STOPPED, "junit", False, "stopped by SIGINT")),
         (end(None, signal=15, killed="-x"), GOOD, (Status.STOPPED, "junit", False, "-x")),
+        (
+            end(None, signal=15, killed='deadline: 3 s passed; last output 2 s ago: "x"', timed_out=True),
+            GOOD,
+            (Status.TIMED_OUT, "junit", False, 'deadline: 3 s passed; last output 2 s ago: "x"'),
+        ),
+        (end(0, killed="stall", timed_out=True), GOOD, (Status.TIMED_OUT, "junit", False, "stall")),
+        (
+            end(killed='stall: no output for 3 s; last line: "\x1b[2J"', timed_out=True),
+            GOOD,
+            (Status.TIMED_OUT, "junit", False, 'stall: no output for 3 s; last line: "\\x1b[2J"'),
+        ),
+        (end(139, timed_out=True), GOOD, (Status.TIMED_OUT, "junit", False, "it ran for too long")),
     ],
 )
 def test_each_end_has_its_status(ending, facts, expected):
@@ -105,6 +137,22 @@ def test_a_glob_that_is_about_something_else_excuses_nothing(glob):
     assert ruled(end(), policy=Policy(allow_empty=(glob,))).status is Status.NO_TESTS
 
 
+LEFT = (Leftover(4711, "python server.py"), Leftover(4712, "sleep 9"))
+
+
+@pytest.mark.parametrize("fail", [False, True])
+def test_what_was_left_behind_is_kept_and_fails_on_demand(fail):
+    policy = Policy(leaks_fail=fail)
+    one = ruled(end(left=LEFT[:1], late=0.5), GOOD, policy)
+    assert (one.left, one.late) == (LEFT[:1], 0.5)
+    assert (one.status, one.reason) == ((Status.FAILED, "left 1 process behind") if fail else (Status.PASSED, ""))
+    assert (exit_code(one), one.failed, one.complete) == (int(fail), fail, True)
+    doubtful = ruled(end(left=LEFT), JUnitFacts(1, Tests(1, skipped=1)), policy).reason
+    assert doubtful == ("left 2 processes behind; " if fail else "") + "every test was skipped (1)"
+    assert ruled(end(3, left=LEFT), GOOD, policy).reason == "exit code 3"
+    assert ruled(end(), GOOD, policy).status is Status.PASSED
+
+
 def test_failing_cases_behind_exit_code_0_fail_on_demand():
     outcome = ruled(end(), JUnitFacts(1, Tests(3, 1, 1)), Policy(junit_failures_fail=True))
     assert (outcome.status, exit_code(outcome)) == (Status.FAILED, 1)
@@ -135,6 +183,9 @@ def test_failing_cases_behind_exit_code_0_fail_on_demand():
         (Outcome(KEY, Status.SETUP_FAILED), 1),
         (Outcome(KEY, Status.STOPPED, 0), 130),
         (Outcome(KEY, Status.NOT_RUN), 1),
+        (Outcome(KEY, Status.FLAKY, 0), 0),
+        (Outcome(KEY, Status.FLAKY, 3), 0),
+        (Outcome(KEY, Status.FLAKY, 0, flaky_fails=True), 1),
     ],
     ids=str,
 )
@@ -165,12 +216,19 @@ endings = st.builds(
     ran=st.booleans(),
     partial=st.booleans(),
     killed=st.sampled_from(["", "", "stopped"]),
+    timed_out=st.sampled_from([False, False, True]),
+    left=st.sampled_from([(), (), LEFT]),
     reason=st.sampled_from(["", "why"]),
 )
-policies = st.builds(Policy, st.sampled_from([(), ("*",), ("other",)]), st.booleans())
+policies = st.builds(Policy, st.sampled_from([(), ("*",), ("other",)]), st.booleans(), st.booleans())
 keys = st.builds(Key, st.sampled_from(["a", "b", "c"]), st.sampled_from(["", "x", "y"]))
 outcomes = st.builds(
-    Outcome, keys, st.sampled_from(Status), st.one_of(st.none(), st.integers(-5, 255)), reason=st.just("signal 6 (x)")
+    Outcome,
+    keys,
+    st.sampled_from(Status),
+    st.one_of(st.none(), st.integers(-5, 255)),
+    reason=st.just("signal 6 (x)"),
+    flaky_fails=st.booleans(),
 )
 
 
@@ -211,7 +269,7 @@ def test_exit_code_0_if_and_only_if_all_passed(some):
     ruling = verdicts(["b", "a", "unused"], some)
     assert sum(len(v.outcomes) for v in ruling) == len(some)
     for one in ruling:
-        assert one.passed == (one.exit_code == 0) == (not any(o.status.failed for o in one.outcomes))
+        assert one.passed == (one.exit_code == 0) == (not any(o.failed for o in one.outcomes))
         assert [o for o in some if o.key.suite == one.suite] == list(one.outcomes)
 
 
@@ -223,3 +281,54 @@ def test_verdicts_follow_the_conf_and_leave_out_who_has_no_outcome():
 def test_every_status_has_a_code():
     assert {exit_code(Outcome(KEY, status)) for status in Status if status.failed} == {1, 5, 124, 125, 130, 137}
     assert verdict.LOST_CODE == 125
+
+
+# ---------------------------------------------------------------- whose fault it was
+
+BAD = (Quarantine("w2", ("gpu2",), 9.0, "two items failed there and passed elsewhere"),)
+
+
+def ended(status: Status, device: str = "gpu2", tag: str = "a", reason: str = "", **more) -> Outcome:
+    return Outcome(Key("s", tag), status, 1, 0.0, 1.0, "w", (device,) if device else (), reason=reason, **more)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "earlier", "yes"),
+    [
+        (ended(Status.LOST, "gpu0"), (), True),
+        (ended(Status.LOST, "gpu0"), (ended(Status.LOST, "gpu1"),), True),
+        (ended(Status.LOST, "gpu0"), (ended(Status.FAILED, "gpu1"),), False),
+        (ended(Status.NOT_RUN, "", reason=f"{NO_WORKER} is left"), (), True),
+        (ended(Status.NOT_RUN, "", reason="the budget is spent"), (), False),
+        (ended(Status.FAILED), (), True),
+        (ended(Status.TIMED_OUT), (), True),
+        (ended(Status.CRASHED), (ended(Status.FAILED),), True),
+        (ended(Status.FAILED), (ended(Status.STOPPED, "gpu0"),), True),
+        (ended(Status.FAILED, "gpu0"), (), False),
+        (ended(Status.FAILED), (ended(Status.FAILED, "gpu0"),), False),
+        (ended(Status.FAILED, ""), (), False),
+        (ended(Status.SETUP_FAILED), (), False),
+        (ended(Status.STOPPED), (), False),
+        (ended(Status.FLAKY, "gpu0", flaky_fails=True), (ended(Status.FAILED),), True),
+        (ended(Status.FLAKY, "gpu2", flaky_fails=True), (ended(Status.FAILED, "gpu0"),), False),
+        (ended(Status.FLAKY, "gpu0"), (ended(Status.FAILED),), False),
+        (ended(Status.PASSED), (), False),
+    ],
+)
+def test_a_run_fails_through_infrastructure_alone(outcome, earlier, yes):
+    passed = ended(Status.PASSED, "gpu0", "b")
+    assert infrastructure([passed, outcome], BAD, {outcome.key: earlier}) is yes
+    failed = ended(Status.FAILED, "gpu0", "c")
+    assert not infrastructure([outcome, failed], BAD, {outcome.key: earlier})
+
+
+def test_without_quarantine_a_failure_is_that_of_a_test():
+    assert not infrastructure([ended(Status.FAILED)])
+    assert infrastructure([ended(Status.LOST)])
+    assert not infrastructure([])
+
+
+def test_an_item_on_two_devices_needs_both_to_be_bad():
+    wide = Outcome(KEY, Status.FAILED, 1, 0.0, 1.0, "w", ("gpu1", "gpu2"))
+    assert not infrastructure([wide], BAD)
+    assert infrastructure([wide], (*BAD, Quarantine("w1", ("gpu1",), 1.0, "")))

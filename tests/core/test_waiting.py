@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sgpu.core import hints, plan
-from pytest_sgpu.core.waiting import Waiting
-from pytest_sgpu.model import Estimate, Item, Key, PlanEntry, Scope, WeightTable
+from pytest_sgpu.core.crew import Crew
+from pytest_sgpu.core.lines import Line, Memory, remember
+from pytest_sgpu.core.waiting import Queue, Waiting
+from pytest_sgpu.model import Estimate, Item, Key, Outcome, PlanEntry, Scope, Status, WeightTable
 
 TAGS = [f"test_{file}.{backend}{label}" for file in "ab" for backend in ("ck", "flash", "auto") for label in ("", ".x")]
 KEYS = [Key(suite, tag) for suite in "st" for tag in (*TAGS, "plain")] + [Key("core"), Key("more")]
@@ -122,3 +126,104 @@ def test_clear_takes_all_that_is_left():
     assert [entry.item.key.tag for entry in waiting.clear()] == ["b", "c"]
     assert not waiting
     assert waiting.rest() == () == waiting.clear()
+
+
+# -- lines and the queue ------------------------------------------------------------------------------
+
+
+def waiting_for(tag, *avoid):
+    entry = PlanEntry(1, Item(Key("t", tag), ("x",), 1, 0), Estimate(None, known=False))
+    memory = Memory(entry)
+    memory.avoid = avoid
+    return memory
+
+
+def tags(memories):
+    return [memory.entry.item.key.tag for memory in memories]
+
+
+def differs(name, avoid):
+    return name not in avoid
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.lists(st.sampled_from(["w0", "w1", "w2"]), max_size=3, unique=True),
+            st.sampled_from(["w0", "w1", "w2"]),
+        ),
+        max_size=60,
+    )
+)
+def test_a_line_serves_the_first_that_fits(steps):
+    line: Line = Line()
+    slow: list[Memory] = []
+    for number, step in enumerate(steps):
+        if isinstance(step, list):
+            memory = waiting_for(str(number), *step)
+            line.add(memory)
+            slow.append(memory)
+        else:
+            expected = next((one for one in slow if step not in one.avoid), None)
+            assert line.take(partial(differs, step)) is expected
+            if expected is not None:
+                slow.remove(expected)
+        assert len(line) == len(slow)
+        assert list(line.all()) == slow
+    assert list(line.clear()) == slow
+    assert not line
+    assert line.take(lambda _: True) is None
+
+
+def test_a_mass_of_retries_costs_little_for_a_worker_that_none_of_them_fits():
+    """All of them avoid the same worker: one look, not one for each."""
+    line = Line()
+    for number in range(1000):
+        line.add(waiting_for(str(number), "w0"))
+    looks = []
+
+    def look(avoid):
+        looks.append(avoid)
+        return False
+
+    assert line.take(look) is None
+    assert looks == [("w0",)]
+
+
+def test_the_queue_serves_probes_then_what_was_cut_off_then_the_plan_then_retries():
+    queue = Queue(made([Key("t", "plan")]).entries, {}, reorder=True)
+    crew = Crew(3, 0)
+    probe = waiting_for("probe", "w1")
+    probe.probe = "w1"
+    for memory, why in ((waiting_for("retry"), "retry"), (waiting_for("cut off"), "lost"), (probe, "probe")):
+        queue.add(memory, why)
+    order = ["probe", "cut off", "plan", "retry"]
+    assert [entry.item.key.tag for entry in queue.rest()] == order
+    assert len(queue) == 4
+    found = []
+    while taken := queue.take("w0", crew):
+        found.append(taken[0].item.key.tag)
+    assert found == order
+    assert len(queue) == 0
+
+
+def test_clearing_the_queue_gives_everything_with_what_is_known_of_it():
+    key = Key("t", "plan")
+    entries = made([key]).entries
+    queue = Queue(entries, remember(entries, {key: 2}, {}), reorder=False)
+    queue.add(waiting_for("retry"), "retry")
+    queue.add(waiting_for("cut off"), "lost")
+    found = queue.clear()
+    assert [entry.item.key.tag for entry, _ in found] == ["cut off", "plan", "retry"]
+    assert [memory.tried for _, memory in found if memory] == [0, 2, 0]
+    assert queue.take("w0", Crew(1, 0)) is None
+    assert queue.clear() == []
+
+
+def test_failures_of_earlier_parts_are_remembered_with_their_workers():
+    key = Key("t", "a")
+    entries = made([key, Key("t", "b")]).entries
+    failures = [Outcome(key, Status.FAILED, worker=worker) for worker in ("w0", "w1", "w0")]
+    assert remember(entries, {}, {}) == {}
+    memory = remember(entries, {}, {key: failures, Key("t", "gone"): failures})[key]
+    assert (memory.tried, memory.failures, memory.avoid) == (0, failures, ("w1", "w0"))

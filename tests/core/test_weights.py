@@ -64,6 +64,8 @@ def test_learning_touches_measured_keys_only(old, measured):
         {"proof": "ran"},
         {"proof": "opaque", "key": Key("a")},
         {"exit_code": 0, "status": Status.FAILED},
+        {"status": Status.FLAKY, "attempt": 2},
+        {"status": Status.FLAKY, "attempt": 2, "flaky_fails": True},
     ],
 )
 def test_what_teaches(change):
@@ -73,7 +75,7 @@ def test_what_teaches(change):
 @pytest.mark.parametrize(
     "change",
     [
-        *({"status": status} for status in Status if status not in {Status.PASSED, Status.FAILED}),
+        *({"status": status} for status in Status if status not in {Status.PASSED, Status.FAILED, Status.FLAKY}),
         {"complete": False},
         {"exit_code": 126, "status": Status.FAILED},
         {"exit_code": 127, "status": Status.FAILED},

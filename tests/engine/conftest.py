@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -94,6 +95,29 @@ def alive(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+
+
+def guardians_of(worker: int) -> list[int]:
+    """Find the guardians below a worker; there is one, or for a moment none."""
+    found = []
+    with contextlib.suppress(OSError):
+        for pid in Path(f"/proc/{worker}/task/{worker}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                if b"sgpu-guardian" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(int(pid))
+    return found
+
+
+def guardian_of(worker: int, *others: int) -> int:
+    """Wait for the guardian below a worker; ``others`` are earlier ones."""
+    found: list[int] = []
+
+    def there() -> bool:
+        found[:] = [pid for pid in guardians_of(worker) if pid not in others]
+        return bool(found)
+
+    assert until(there, PATIENCE), "the worker has no guardian"
+    return found[0]
 
 
 def carriers(mark: str) -> list[int]:

@@ -25,6 +25,7 @@ from pytest_sgpu.engine.gateways import (
 )
 from pytest_sgpu.errors import WorkerError
 from pytest_sgpu.model import Worker
+from tests.engine.conftest import guardian_of, guardians_of
 
 # Leaves a plain child, one in a session of its own, and a double fork with closed streams; then stays, deaf.
 FAMILY = """
@@ -90,7 +91,7 @@ def test_two_hundred_items_through_four_workers(make_fleet, capsys):
     while len(seen) < 200:
         ended = fleet.next(ItemEnded)
         assert ended.run_id not in seen
-        assert (ended.ending.exit_code, ended.left) == (0, ())
+        assert (ended.ending.exit_code, ended.ending.left) == (0, ())
         seen.add(ended.run_id)
         if fleet.items < 200:
             fleet.order("true", worker=ended.worker)
@@ -217,30 +218,17 @@ def test_a_worker_ignores_the_terminals_interrupt(make_fleet):
     assert fleet.run("true")[0].ending.exit_code == 0
 
 
-def _guardians_of(worker):
-    found = []
-    for pid in Path(f"/proc/{worker}/task/{worker}/children").read_text().split():
-        with contextlib.suppress(OSError):
-            if b"sgpu-guardian" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(int(pid))
-    return found
-
-
 def test_a_guardian_that_dies_is_replaced(make_fleet):
     fleet = make_fleet()
     worker = fleet.start()["gpu0"]
     fleet.order("/bin/sh", "-c", FAMILY)
     pids = fleet.pids(count=FAMILY_SIZE)
-    first = _guardians_of(worker)
-    assert len(first) == 1
-    os.kill(first[0], signal.SIGKILL)
-    second: list[int] = []
-    until = time.monotonic() + 5
-    while not second and time.monotonic() < until:
-        second = [pid for pid in _guardians_of(worker) if pid not in first]
-    assert second
+    first = guardian_of(worker)
+    assert guardians_of(worker) == [first]
+    os.kill(first, signal.SIGKILL)
+    second = guardian_of(worker, first)
     os.kill(worker, signal.SIGKILL)
-    assert fleet.gone([worker, *pids, *second])
+    assert fleet.gone([worker, *pids, second])
 
 
 def test_worker_and_guardian_killed_together(make_fleet):
@@ -248,7 +236,7 @@ def test_worker_and_guardian_killed_together(make_fleet):
     worker = fleet.start()["gpu0"]
     fleet.order("/bin/sh", "-c", FAMILY)
     pids = fleet.pids(count=FAMILY_SIZE)
-    for pid in (*_guardians_of(worker), worker):
+    for pid in (*guardians_of(worker), worker):
         os.kill(pid, signal.SIGKILL)
     fleet.next(WorkerGone)
     assert fleet.gone(pids, 0.0)
@@ -258,7 +246,7 @@ def test_a_guardian_holds_nothing_of_its_worker(make_fleet):
     fleet = make_fleet()
     worker = fleet.start()["gpu0"]
     fleet.run("true")
-    guardian = _guardians_of(worker)[0]
+    guardian = guardian_of(worker)
     links: dict[str, str] = {}
     until = time.monotonic() + 5  # while it starts, it reads modules
     while set(links) != {"0", "1", "2"} and time.monotonic() < until:
@@ -289,7 +277,7 @@ def test_a_controller_that_dies_leaves_nothing(make_fleet, number):
     controller = _controller(fleet, "wait")
     workers = [int(controller.stdout.readline()) for _ in range(2)]
     pids = fleet.pids(count=FAMILY_SIZE)
-    guardians = [pid for worker in workers for pid in _guardians_of(worker)]
+    guardians = [pid for worker in workers for pid in guardians_of(worker)]
     controller.send_signal(number)
     try:
         assert fleet.gone([*workers, *pids, *guardians])
@@ -334,7 +322,7 @@ def test_close_ends_items_and_children(make_fleet):
     workers = fleet.start()
     fleet.order("/bin/sh", "-c", FAMILY)
     pids = fleet.pids(count=FAMILY_SIZE)
-    guardians = [pid for worker in workers.values() for pid in _guardians_of(worker)]
+    guardians = [pid for worker in workers.values() for pid in guardians_of(worker)]
     began = time.monotonic()
     fleet.gateways.close(grace=0.2)
     assert time.monotonic() - began < 3

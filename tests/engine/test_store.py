@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,10 +20,12 @@ from pathlib import Path
 import pytest
 
 from pytest_sgpu.core import journal
+from pytest_sgpu.core.redact import Redactor
 from pytest_sgpu.engine import store
+from pytest_sgpu.engine.folder import Folder
 from pytest_sgpu.engine.store import FOLDERS, RunDirectory, replace
 from pytest_sgpu.errors import StoreError
-from pytest_sgpu.model import Key
+from pytest_sgpu.model import Key, Outcome, Status
 
 ROOT = Path(store.__file__).parents[2]
 KEY = Key("torch", "a.b")
@@ -223,15 +227,15 @@ def test_whoever_is_killed_while_it_clears_leaves_a_directory_that_is_known(dire
     class KilledError(BaseException):
         pass
 
-    real, seen = store._clear, []
+    real, seen = Folder.clear, []
 
-    def clear(folder):
-        seen.append(folder.name)
-        if folder.name == "junit":
+    def clear(self, name):
+        seen.append(name)
+        if name == "junit":
             raise KilledError
-        real(folder)
+        real(self, name)
 
-    monkeypatch.setattr(store, "_clear", clear)
+    monkeypatch.setattr(Folder, "clear", clear)
     victim = RunDirectory(place)
     with pytest.raises(KilledError):
         victim.open(1.0)
@@ -245,11 +249,11 @@ def test_a_second_process_is_refused_by_name(place):
     try:
         (place / "items" / "running.log").write_text("x")
         ours = RunDirectory(place)
-        ours.check()
-        with pytest.raises(
-            StoreError, match=rf"another run uses this log directory \(pid {process.pid} on .*2023-11-1"
-        ):
-            ours.open(1.0)
+        for act in (ours.check, ours.hold, lambda: ours.open(1.0), lambda: ours.resume(1.0)):
+            with pytest.raises(
+                StoreError, match=rf"another run uses this log directory \(pid {process.pid} on .*2023-11-1"
+            ):
+                act()
         ours.close()  # of what it never had: the other one keeps all it has
         assert (place / "items" / "running.log").exists()
         assert json.loads((place / ".sgpu.owner.json").read_text())["pid"] == process.pid
@@ -292,10 +296,9 @@ def test_a_file_system_without_locks_is_an_error(place, monkeypatch):
     def acquire(*_args, **_more):
         raise NotImplementedError("no flock here")
 
-    one = RunDirectory(place)
-    monkeypatch.setattr(one._lock, "acquire", acquire)
-    with pytest.raises(StoreError, match="logs: the log directory cannot be written: no flock here"):
-        one.open(1.0)
+    monkeypatch.setattr("filelock.FileLock.acquire", acquire)
+    with pytest.raises(StoreError, match=r"logs/\.sgpu\.lock: the log directory cannot be written: No locks available"):
+        RunDirectory(place).open(1.0)
 
 
 def test_closing_twice_or_unopened_does_nothing(directory, place):
@@ -342,11 +345,14 @@ def _write_much(directory):
         directory.append({"event": "notice", "text": "x" * 100})
 
 
-def test_a_journal_that_an_item_removed_is_told(directory, place):
+def test_a_journal_that_was_removed_later_is_told(directory, place):
+    directory.close()
     (place / "queue" / "journal.jsonl").unlink()
     records, (notice,) = directory.records()
     assert records == []
     assert "the journal of this run cannot be read: No such file" in notice.text
+    state, notices = directory.state()
+    assert (state, notices) == (journal.RunState(), (notice,))
 
 
 def test_a_journal_of_any_bytes_is_read(directory, place):
@@ -413,8 +419,9 @@ def test_an_opaque_item_may_leave_many(directory, place):
     for path in (*wanted, folder / "c.txt"):
         path.write_text("<testsuite/>")
     (folder / "link.xml").symlink_to("/etc/passwd")
-    (folder / "inner.xml").symlink_to(wanted[0])  # stays inside; the reader tells equal cases apart
-    assert directory.junit_files(Key("whole")) == (wanted[0], folder / "inner.xml", wanted[1])
+    (folder / "inner.xml").symlink_to(wanted[0])  # a link is none of the item's files, wherever it leads
+    (folder / "away").symlink_to("sub")
+    assert directory.junit_files(Key("whole")) == tuple(wanted)
 
 
 def test_a_run_directory_may_itself_be_behind_a_link(tmp_path):
@@ -488,3 +495,294 @@ def test_a_stream_takes_its_place_only_when_it_is_whole(directory, place):
         pass
     assert sorted(one.name for one in (place / "report").iterdir()) == ["a.xml", "b.xml"]
     assert (place / "report" / "a.xml").read_text() == "one\\udc80"
+
+
+# ---------------------------------------------------------------- a run that was cut off
+
+
+def owner(place: Path) -> tuple[str, float]:
+    path = place / ".sgpu.owner.json"
+    return path.read_text(), path.stat().st_mtime
+
+
+@pytest.fixture
+def killed(place):
+    """Give the place of a run whose process was killed, a while ago."""
+    process = holder(place)
+    (place / "queue" / "journal.jsonl").write_text('{"event":"run"}\n{"event":"notice","te')
+    (place / "items" / "torch.a.b.log").write_text("x")
+    end(process)
+    os.utime(place / ".sgpu.owner.json", (1_700_001_204.0, 1_700_001_204.0))
+    return place
+
+
+def test_a_sign_of_life_is_given_at_most_once_a_second(directory, place):
+    long_ago = 1_700_000_000.0
+    directory.beat()
+    first = directory.last_sign()
+    assert first is not None
+    assert abs(first - time.time()) < 60
+    os.utime(place / ".sgpu.owner.json", (long_ago, long_ago))
+    directory.beat()
+    assert directory.last_sign() == long_ago
+    directory._owner._beaten -= 1.0
+    directory.beat()
+    assert directory.last_sign() != long_ago
+
+
+def test_a_sign_of_life_follows_no_link(directory, place, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("x")
+    os.utime(precious, (1.0, 1.0))
+    (place / ".sgpu.owner.json").unlink()
+    (place / ".sgpu.owner.json").symlink_to(precious)
+    directory.beat()
+    assert precious.stat().st_mtime == 1.0
+    directory.close()
+    assert precious.read_text() == "x"
+
+
+def test_a_run_that_ended_gives_no_sign(directory):
+    directory.close()
+    assert directory.last_sign() is None
+    assert RunDirectory(directory.path).last_sign() is None
+
+
+def test_where_no_run_is_there_is_nothing_to_hold(place):
+    one = RunDirectory(place)
+    assert not one.holds_run
+    for act in (one.hold, lambda: one.resume(1.0)):
+        with pytest.raises(StoreError, match=r"no run has left its journal here \(queue/journal\.jsonl\)"):
+            act()
+    assert not place.exists()
+    (place / "queue").mkdir(parents=True)
+    (place / "queue" / "journal.jsonl").symlink_to("/etc/passwd")
+    assert not one.holds_run
+
+
+@pytest.mark.parametrize("act", [RunDirectory.hold, lambda one: one.resume(5.0)])
+def test_who_only_looks_leaves_all_as_it_was(killed, act):
+    before = {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()}
+    was = owner(killed)
+    one = RunDirectory(killed)
+    act(one)
+    assert one.is_held
+    assert one.last_sign() == 1_700_001_204.0
+    assert json.loads(owner(killed)[0])["pid"] == os.getpid()
+    assert owner(killed)[1] == 1_700_001_204.0  # whoever is killed here has not hidden when the run was
+    one.beat()
+    assert one.state()[0].ended is False
+    one.close()
+    assert owner(killed) == was
+    assert {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()} == before
+    assert not one.is_held
+
+
+def test_a_run_goes_on_where_it_was_cut_off(killed):
+    one = RunDirectory(killed)
+    one.resume(5.0)
+    one.append(journal.resume_record(started=5.0, at=1204.0))
+    text = (killed / "queue" / "journal.jsonl").read_text()
+    assert text.startswith('{"event":"run"}\n{"event":"resume",')
+    assert json.loads(owner(killed)[0]) == {"pid": os.getpid(), "host": socket.gethostname(), "started": 5.0}
+    assert owner(killed)[1] > 1_700_001_204.0
+    assert (killed / "items" / "torch.a.b.log").exists()
+    assert len(one.state()[0].parts) == 2
+    with pytest.raises(StoreError, match=f"another run uses this log directory .pid {os.getpid()} on "):
+        RunDirectory(killed).resume(6.0)
+    one.close()
+    assert not (killed / ".sgpu.owner.json").exists()
+
+
+def test_a_record_of_who_only_looks_does_not_make_it_his(killed):
+    was = owner(killed)
+    one = RunDirectory(killed)
+    one.hold()
+    one.append(journal.learned_record([KEY]))
+    one.sync()
+    one.close()
+    assert owner(killed) == was
+    assert (killed / "queue" / "journal.jsonl").read_text().endswith('\n{"event":"learned","keys":["torch/a.b"]}\n')
+
+
+def test_a_run_that_ended_by_itself_can_be_looked_at(directory, place):
+    directory.append({"event": "end", "at": 1.0})
+    directory.close()
+    one = RunDirectory(place)
+    one.hold()
+    assert one.last_sign() is None
+    one.close()
+    assert not (place / ".sgpu.owner.json").exists()
+
+
+def test_a_directory_that_was_taken_away_is_an_error(directory, place):
+    directory.append({"event": "run"})
+    shutil.rmtree(place)
+    with pytest.raises(StoreError, match="something removed or replaced this run directory while the run went on"):
+        directory.state()
+    directory.sync()
+    directory.close()
+
+
+def test_a_journal_that_an_item_removed_comes_back(directory, place):
+    directory.append({"event": "run"})
+    (place / "queue" / "journal.jsonl").unlink()
+    state, notices = directory.state()
+    assert (len(state.parts), notices) == (1, ())
+    assert (place / "queue" / "journal.jsonl").read_text() == '{"event":"run"}\n'
+    assert [notice.where for notice in directory.notices] == ["queue/journal.jsonl"]
+
+
+def test_a_journal_that_was_shortened_is_an_error(directory, place):
+    directory.append({"event": "run"})
+    (place / "queue" / "journal.jsonl").write_text("")
+    directory.append({"event": "end", "at": 1.0})
+    with pytest.raises(StoreError, match="something cut off the journal while the run went on"):
+        directory.state()
+    directory.close()
+    assert directory.state()[0].ended
+
+
+def test_a_run_that_goes_on_knows_when_its_journal_is_shortened(killed):
+    one = RunDirectory(killed)
+    one.resume(5.0)
+    one.append(journal.resume_record(started=5.0, at=1204.0))
+    assert len(one.state()[0].parts) == 2
+    (killed / "queue" / "journal.jsonl").write_text('{"event":"run"}\n')
+    with pytest.raises(StoreError, match="something cut off the journal"):
+        one.state()
+    one.close()
+
+
+def test_a_journal_that_cannot_be_synced_is_an_error(directory, monkeypatch):
+    def fdatasync(_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    directory.sync()
+    monkeypatch.setattr("pytest_sgpu.engine.journal_file.os.fdatasync", fdatasync)
+    with pytest.raises(StoreError, match=r"journal\.jsonl: cannot be written: Input/output error"):
+        directory.sync()
+
+
+def test_secrets_are_in_no_record(place):
+    one = RunDirectory(place, Redactor({"API_TOKEN": "correct-horse-battery"}))
+    one.open(1.0)
+    outcome = Outcome(KEY, Status.FAILED, 1, 0.0, 1.0, reason="said correct-horse-battery")
+    one.append(journal.outcome_record(outcome))
+    one.append({"event": "stop", "reason": "x", "more": [{"a": ["correct-horse-battery"]}]})
+    one.close()
+    text = (place / "queue" / "journal.jsonl").read_text()
+    assert "horse" not in text
+    assert "said ***" in text
+
+
+# ---------------------------------------------------------------- attempts
+
+
+def test_an_attempt_keeps_its_files_and_leaves_the_place_to_the_next(directory, place):
+    _, file = directory.junit_place(KEY)
+    for number in (1, 2):
+        directory.item_log(KEY).write_text(f"log {number}")
+        directory.write_code(KEY, number)
+        file.write_text(f"<testsuite name='{number}'/>")
+        Path(f"{file}.partial").touch()
+        (place / "junit" / "torch" / "a.b.c.xml").write_text("of another item")
+        directory.archive(KEY, number)
+        assert not directory.item_log(KEY).exists()
+        assert not file.exists()
+    directory.item_log(KEY).write_text("log 3")
+    for number in (1, 2):
+        log = place / "attempts" / str(number) / "items" / "torch.a.b.log"
+        assert directory.attempt_log(KEY, number) == log
+        assert log.read_text() == f"log {number}"
+        assert Path(f"{log}.rc").read_text() == f"{number}\n"
+        xml = place / "attempts" / str(number) / "junit" / "torch" / "a.b.xml"
+        assert directory.attempt_junit_files(KEY, number) == (xml,)
+        assert xml.read_text() == f"<testsuite name='{number}'/>"
+        assert directory.attempt_tail(KEY, number, 1) == str(number).encode()
+    assert (place / "junit" / "torch" / "a.b.c.xml").exists()
+    assert directory.item_log(KEY).read_text() == "log 3"
+    assert directory.notices == []
+
+
+def test_an_attempt_at_an_opaque_suite_keeps_its_folder(directory, place):
+    key = Key("whole")
+    directory.junit_place(key)
+    (place / "junit" / "whole" / "deep").mkdir()
+    (place / "junit" / "whole" / "deep" / "x.xml").write_text("<testsuite/>")
+    directory.archive(key, 1)
+    assert directory.junit_files(key) == ()
+    assert directory.attempt_junit_files(key, 1) == (place / "attempts" / "1" / "junit" / "whole" / "deep" / "x.xml",)
+    directory.junit_place(key)
+    assert (place / "junit" / "whole").is_dir()
+
+
+def test_an_attempt_whose_tag_looks_like_a_path_keeps_its_file(directory, place):
+    key = Key("torch", "../x/y")
+    prefix, file = directory.junit_place(key)
+    Path(f"{prefix}../x/y.xml").write_text("<testsuite/>")
+    inside = file.relative_to(place)
+    directory.archive(key, 1)
+    assert not file.exists()
+    assert directory.attempt_junit_files(key, 1) == (place / "attempts" / "1" / inside,)
+
+
+def test_an_attempt_that_left_nothing_is_no_trouble(directory, place):
+    directory.archive(KEY, 1)
+    assert list((place / "attempts").iterdir()) == []
+    assert (directory.attempt_junit_files(KEY, 1), directory.attempt_tail(KEY, 1)) == ((), b"")
+
+
+def test_what_cannot_be_kept_is_told_and_stops_nothing(directory, place, tmp_path):
+    directory.item_log(KEY).write_text("x")
+    directory.write_code(KEY, 1)
+    shutil.rmtree(place / "items")
+    (place / "items").symlink_to(tmp_path)
+    directory.archive(KEY, 1)
+    assert [notice.where for notice in directory.notices] == ["items/torch.a.b.log", "items/torch.a.b.log.rc"]
+    assert "could not be kept as attempts/1/items/torch.a.b.log: Not a directory" in directory.notices[0].text
+
+
+# ---------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize("name", ["suites", "report", "queue", "items"])
+def test_no_file_is_written_through_a_link_of_an_item(directory, place, tmp_path, name):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    shutil.rmtree(place / name)
+    (place / name).symlink_to(precious)
+    directory.write(f"{name}/x", "text")
+    with directory.writing(f"{name}/y") as stream:
+        stream.write("more")
+    directory.write_code(KEY, 3)
+    assert list(precious.iterdir()) == []
+    assert not (place / name).is_symlink()
+    assert (place / name / "x").read_text() == "text"
+    assert (place / "items" / "torch.a.b.log.rc").read_text() == "3\n"
+    assert [str(notice) for notice in directory.notices] == [
+        f"{name}: a link was in the place of this folder; it is a folder again"
+    ]
+
+
+def test_a_place_for_junit_files_is_put_right_before_an_item_uses_it(directory, place, tmp_path):
+    (place / "junit" / "torch").symlink_to(tmp_path)
+    prefix, _ = directory.junit_place(KEY)
+    assert not (place / "junit" / "torch").is_symlink()
+    Path(f"{prefix}a.b.xml").write_text("<testsuite/>")
+    assert not (tmp_path / "a.b.xml").exists()
+
+
+def test_nothing_outside_is_opened(directory, place, tmp_path):
+    (tmp_path / "x").write_text("secret")
+    (place / "items" / "torch.a.b.log").symlink_to(tmp_path / "x")
+    assert directory.tail(KEY) == b""
+    for path in (tmp_path / "x", place / "items" / "torch.a.b.log", place / ".." / "x", "/etc/passwd"):
+        with pytest.raises(OSError, match=r"not in the run directory|Too many levels|It leads out"):
+            directory.open_file(path)
+
+
+def test_logs_have_names_of_their_own(directory, place):
+    assert directory.health_log("gpu0,gpu1").parent == place / "health"
+    assert directory.health_log("../x").parent == place / "health"
+    assert directory.attempt_log(Key("x", "1/items"), 2).parent == place / "attempts" / "2" / "items"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from pytest_sgpu.core import tables, weights
 from pytest_sgpu.engine import weight_file
@@ -134,10 +136,67 @@ def test_a_file_in_which_nothing_changes_stays_byte_for_byte(tmp_path, text):
 def test_broken_lines_cost_themselves_and_are_told(tmp_path):
     path = tmp_path / NAME
     path.write_text("torch/b nan\nother/x 3.0\n")
-    table, (notice,) = update_weights(at(path), SCOPE, learned(a=2.0))
+    table, (notice, aside) = update_weights(at(path), SCOPE, learned(a=2.0))
     assert table.entries == {A: 2.0, Key("other", "x"): 3.0}
     assert notice.where == f"{path}:1"
     assert path.read_text() == "other/x 3.0\ntorch/a 2.0\n"
+    assert aside.text == f"set aside as {NAME}.damaged"
+    assert (tmp_path / f"{NAME}.damaged").read_text() == "torch/b nan\nother/x 3.0\n"
+
+
+def test_what_was_set_aside_before_stays(tmp_path):
+    path = tmp_path / NAME
+    for number, name in enumerate([f"{NAME}.damaged", f"{NAME}.damaged.2", f"{NAME}.damaged.3"]):
+        path.write_text(f"torch/b nan{number}\n")
+        _, notices = update_weights(at(path), SCOPE, learned(a=2.0))
+        assert notices[-1].text == f"set aside as {name}"
+    kept = {one.name: one.read_text() for one in tmp_path.glob("*.damaged*")}
+    assert kept == {
+        f"{NAME}.damaged": "torch/b nan0\n",
+        f"{NAME}.damaged.2": "torch/b nan1\n",
+        f"{NAME}.damaged.3": "torch/b nan2\n",
+    }
+
+
+def test_a_table_that_cannot_be_set_aside_is_not_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(weight_file, "_ASIDE", 2)
+    path = tmp_path / NAME
+    for name in (f"{NAME}.damaged", f"{NAME}.damaged.2"):
+        (tmp_path / name).symlink_to("nowhere")
+    path.write_text("torch/b nan\n")
+    _, notices = update_weights(at(path), SCOPE, learned(a=2.0))
+    assert "nothing was learned: 2 tables were set aside already" in notices[-1].text
+    assert path.read_text() == "torch/b nan\n"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_full_disk_leaves_the_table_and_no_crumbs(tmp_path, small_files):
+    path = tmp_path / NAME
+    text = "torch/b nan\n" + "".join(f"torch/x{number} 1.0\n" for number in range(1000))
+    path.write_text(text)
+    with small_files:
+        _, notices = update_weights(at(path), SCOPE, learned(a=2.0))
+    assert notices[-1].text == "the weight table cannot be written, nothing was learned: File too large"
+    assert path.read_text() == text
+    assert names(tmp_path) == {NAME, f".{NAME}.lock"}
+
+
+@pytest.fixture
+def small_files():
+    """Let no file of this process grow beyond 4 kB meanwhile: the honest way to run out of space."""
+
+    @contextlib.contextmanager
+    def limited():
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, before)
+
+    return limited()
 
 
 def test_a_table_of_a_newer_version_is_set_aside_and_not_lost(tmp_path):
@@ -213,8 +272,13 @@ def test_ten_runs_that_end_together_lose_nothing(tmp_path):
 def test_a_lock_that_somebody_keeps_is_waited_for_and_then_told(tmp_path):
     path = tmp_path / NAME
     path.write_text("torch/b 4.0\n")
-    with FileLock(str(tmp_path / f".{NAME}.lock")):
-        table, (notice,) = update_weights(at(path), SCOPE, learned(a=2.0), patience=0.05)
+    # Another process holds it with a tool that knows nothing of us.
+    words = ["flock", str(tmp_path / f".{NAME}.lock"), "sh", "-c", "echo; read x"]
+    held = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert held.stdout is not None
+    assert held.stdout.read(1) == b"\n"
+    table, (notice,) = update_weights(at(path), SCOPE, learned(a=2.0), patience=0.05)
+    held.communicate(timeout=60)
     assert table == WeightTable(SCOPE)
     assert notice.text == "the weight table stayed locked for 0.05 s, nothing was learned"
     assert notice.where == str(path)
@@ -224,11 +288,10 @@ def test_a_lock_that_somebody_keeps_is_waited_for_and_then_told(tmp_path):
 def test_the_lock_file_of_a_dead_process_holds_nobody_up(tmp_path):
     path = tmp_path / NAME
     lock = str(tmp_path / f".{NAME}.lock")
-    script = f"import os\nfrom filelock import FileLock\nFileLock({lock!r}).acquire()\nos._exit(9)"
+    script = f"import os, fcntl\nf = open({lock!r}, 'w')\nfcntl.flock(f, fcntl.LOCK_EX)\nos._exit(9)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
-    assert (tmp_path / f".{NAME}.lock").exists()
-    (tmp_path / f".{NAME}.lock").write_text("7\n")  # what a lock file holds decides nothing
-    table, notices = update_weights(at(path), SCOPE, learned(a=2.0), patience=0.5)
+    (tmp_path / f".{NAME}.lock").write_text(f"{os.getppid()}\n")  # what a lock file holds decides nothing
+    table, notices = update_weights(at(path), SCOPE, learned(a=2.0), patience=0.0)
     assert (table.entries, notices) == ({A: 2.0}, ())
 
 
@@ -241,10 +304,10 @@ def test_a_place_that_cannot_be_written_is_told_and_stops_nothing(tmp_path, stat
         path.mkdir(parents=True)
     else:
 
-        def lock(*_args, **_more):
+        def acquire(*_args, **_more):
             raise NotImplementedError("no flock here")
 
-        monkeypatch.setattr(weight_file, "FileLock", lock)
+        monkeypatch.setattr("filelock.FileLock.acquire", acquire)
     table, (notice,) = update_weights(at(path), SCOPE, learned(a=2.0), patience=0.5)
     assert table == WeightTable(SCOPE)
     assert notice.text.startswith("the weight table cannot be written, nothing was learned: ")

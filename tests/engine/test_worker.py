@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -13,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from pytest_sgpu.engine.gateways import ItemEnded, ItemStarted
-from tests.engine.conftest import until
+from pytest_sgpu.model import Leftover
+from tests.engine.conftest import alive, until
 
 
 def _others() -> list[str]:
@@ -46,14 +49,62 @@ subprocess.Popen([sys.executable, '-c', {DETACHED!r}])
 while not os.path.exists('pids'):
     time.sleep(0.001)
 """
+HALF = """
+import ctypes, os, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+open('pids', 'w').write(f'{os.getpid()}\\n')
+ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[os.uname().machine], 0)  # exit, of this thread alone
+"""
+ORPHANS = """
+import glob, os, pathlib, subprocess, time
+
+def orphans():
+    found = 0
+    for path in glob.glob(f'/proc/{os.getppid()}/task/*/children'):
+        for pid in pathlib.Path(path).read_text().split():
+            try:
+                found += pathlib.Path(f'/proc/{pid}/comm').read_text() == 'sleep\\n'  # also as a zombie
+            except OSError:
+                pass
+    return found
+
+def wait(count):
+    until = time.monotonic() + 10
+    while orphans() != count and time.monotonic() < until:
+        time.sleep(0.01)
+    return orphans()
+
+subprocess.run(['sh', '-c', 'for n in $(seq 300); do sleep 60 & echo $!; done > pids'])
+print(wait(300), end=', ', flush=True)
+for pid in pathlib.Path('pids').read_text().split():
+    os.kill(int(pid), 9)
+print('then', wait(0))
+"""
+PTRACE_SEIZE = 0x4206
 DEAF = "trap '' TERM; echo $$ >> pids; while :; do sleep 0.1; done"
+
+
+@contextlib.contextmanager
+def _traced(pid):
+    """Trace a process from here, so that its end is first told here."""
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    if ptrace(PTRACE_SEIZE, pid, None, None) != 0:
+        pytest.skip(f"processes may not be traced here: {os.strerror(ctypes.get_errno())}")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0x40000000)  # __WALL
 
 
 def test_a_no_op_item(fleet):
     ended, log = fleet.run("true")
     ending = ended.ending
     assert (ending.exit_code, ending.signal, ending.killed, ending.reason) == (0, None, "", "")
-    assert (ending.ran, ending.partial, ended.left, log) == (False, False, (), b"")
+    assert (ending.ran, ending.partial, ended.ending.left, log) == (False, False, (), b"")
     assert 0 < ending.start <= ending.stop <= ended.at
     assert ending.seconds < 1
 
@@ -171,6 +222,34 @@ def test_a_log_that_an_item_planted_is_not_followed(fleet):
     assert victim.read_text() == "mine"
 
 
+def test_below_its_root_no_folder_of_a_log_is_followed(fleet):
+    root, elsewhere = fleet.folder / "root", fleet.folder / "elsewhere"
+    (root / "items" / "a").mkdir(parents=True)
+    elsewhere.mkdir()
+    (fleet.folder / "link").symlink_to(root)  # above the root a link is the caller's own business
+
+    def run(log, root=fleet.folder / "link"):
+        return fleet.sh("echo hello", log=str(log), log_root=str(root))[0].ending
+
+    assert run(fleet.folder / "link" / "items" / "a" / "x.log").exit_code == 0
+    assert run(fleet.folder / "link" / "top.log", f"{fleet.folder}/link/").exit_code == 0
+    assert (root / "items" / "a" / "x.log").read_text() == (root / "top.log").read_text() == "hello\n"
+    (root / "items" / "a").rename(root / "gone")
+    (root / "items" / "a").symlink_to(elsewhere)
+    ending = run(fleet.folder / "link" / "items" / "a" / "y.log")
+    where = f"{fleet.folder}/link/items/a/y.log"
+    why = f"cannot write the log {where}: a: something else was put in the place of this folder"
+    assert (ending.exit_code, ending.reason) == (126, why)
+    (root / "items" / "file").write_text("")
+    assert "in the place of this folder" in run(fleet.folder / "link" / "items" / "file" / "y.log").reason
+    assert "none: No such file or directory" in run(fleet.folder / "link" / "none" / "y.log").reason
+    (root / "y.log").symlink_to(elsewhere / "y.log")
+    assert run(fleet.folder / "link" / "y.log").exit_code == 126
+    for outside in (elsewhere / "y.log", fleet.folder / "link" / ".." / "y.log", fleet.folder / "linked", f"{root}/"):
+        assert "it is not below" in run(outside).reason
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_a_script_without_a_first_line_runs_as_a_shell_would_run_it(fleet):
     script = fleet.folder / "bare"
     script.write_text('echo "bare $0 $1"; exit 3\n')
@@ -225,14 +304,14 @@ def test_what_left_the_session_is_killed_and_named(fleet, program):
     ended, _ = fleet.run(sys.executable, "-c", program)
     pid = fleet.pids()[0]
     assert ended.ending.exit_code == 0
-    assert [left_pid for left_pid, _ in ended.left] == [pid]
-    assert "setsid" in ended.left[0][1]
+    assert [one.pid for one in ended.ending.left] == [pid]
+    assert "setsid" in ended.ending.left[0].command
     assert fleet.gone([pid], 0.0)
 
 
 def test_leftovers_without_the_cookie_are_found_by_descent(fleet):
     ended, _ = fleet.sh("env -i setsid /bin/sleep 61 & env -i setsid /bin/sleep 62 > /dev/null 2>&1 & sleep 0.1")
-    assert sorted(command for _, command in ended.left) == ["/bin/sleep 61", "/bin/sleep 62"]
+    assert sorted(one.command for one in ended.ending.left) == ["/bin/sleep 61", "/bin/sleep 62"]
 
 
 def test_a_child_that_keeps_the_output_open_delays_nothing(fleet):
@@ -240,17 +319,62 @@ def test_a_child_that_keeps_the_output_open_delays_nothing(fleet):
     assert log == b"done\n"
     assert ended.ending.seconds < 2
     assert ended.at - ended.ending.stop < 2
-    assert [command for _, command in ended.left] == ["sleep 60"]
+    assert [one.command for one in ended.ending.left] == ["sleep 60"]
 
 
-def test_a_child_that_is_about_to_end_is_no_leftover(fleet):
-    ended, log = fleet.sh("(sleep 0.01; echo late) & exit 0")
-    assert (ended.left, log) == ((), b"late\n")
+@pytest.mark.parametrize("seconds", [0.01, 0.2])
+def test_a_child_that_is_about_to_end_is_no_leftover(fleet, seconds):
+    ended, log = fleet.sh(f"(sleep {seconds}; echo late) & exit 0")
+    assert (ended.ending.left, ended.ending.late, log) == ((), 0.0, b"late\n")
+
+
+def test_a_leftover_has_half_a_second_and_costs_the_item_no_time(fleet):
+    ended, _ = fleet.sh("setsid sleep 60 < /dev/null > /dev/null 2>&1 & echo $! > pids")
+    ending = ended.ending
+    assert ending.left == (Leftover(fleet.pids()[0], "sleep 60"),)
+    assert 0.5 <= ending.late <= ended.at - ending.stop
+    assert ending.seconds < 0.5 + ended.at - ending.start - ending.late
+    assert fleet.gone([], 0.0)
+
+
+def test_a_tidy_item_waits_for_nothing(fleet):
+    ended, _ = fleet.sh("sleep 0.1 & sleep 0.1 & wait")
+    assert (ended.ending.left, ended.ending.late) == ((), 0.0)
+    assert ended.at - ended.ending.stop < 0.5  # the time that a leftover has
+
+
+def test_a_zombie_that_nobody_can_reap_is_no_leftover(fleet):
+    # As long as somebody traces it, its own parent cannot collect it.
+    fleet.order("/bin/sh", "-c", "(sleep 60 & echo $! > pids) ; while ! [ -e go ]; do sleep 0.02; done")
+    pid = fleet.pids()[0]
+    with _traced(pid):
+        os.kill(pid, signal.SIGKILL)
+        assert until(lambda: not alive(pid), 5.0)
+        (fleet.folder / "go").touch()
+        ended = fleet.next(ItemEnded)
+        assert Path(f"/proc/{pid}").exists()  # or this proves nothing
+    assert (ended.ending.exit_code, ended.ending.left) == (0, ())
+
+
+def test_a_process_whose_first_thread_has_ended_is_a_leftover(fleet):
+    # It looks like a zombie, and does what it likes.
+    fleet.order("/bin/sh", "-c", 'exec "$0" "$@" & while ! [ -e go ]; do sleep 0.02; done', sys.executable, "-c", HALF)
+    pid = fleet.pids()[0]
+    assert until(lambda: not alive(pid), 5.0)
+    assert len(list(Path(f"/proc/{pid}/task").iterdir())) == 2
+    (fleet.folder / "go").touch()
+    assert [one.pid for one in fleet.next(ItemEnded).ending.left] == [pid]
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_hundreds_of_orphans_are_reaped_while_the_item_runs(fleet):
+    ended, log = fleet.run(sys.executable, "-c", ORPHANS)
+    assert (log, ended.ending.left) == (b"300, then 0\n", ())
 
 
 def test_many_children_and_stopped_ones(fleet):
     ended, _ = fleet.sh("for i in $(seq 100); do sleep 60 & done; kill -STOP $!")
-    assert len(ended.left) == 100
+    assert len(ended.ending.left) == 100
     assert not fleet.survivors()
 
 
@@ -258,7 +382,7 @@ def test_an_unrelated_process_of_the_same_look_is_left_alone(fleet):
     mine = subprocess.Popen(["sleep", "63"], env={"SGPU_COOKIE": "another", "SGPU_TEST": "x"}, start_new_session=True)
     try:
         ended, _ = fleet.sh("sleep 63 & exit 0")
-        assert [command for _, command in ended.left] == ["sleep 63"]
+        assert [one.command for one in ended.ending.left] == ["sleep 63"]
         assert mine.poll() is None
     finally:
         mine.kill()
@@ -291,7 +415,7 @@ def test_kill_asks_first(fleet):
     fleet.pids()
     fleet.gateways.kill(fleet.workers[0], "deadline", 10.0)
     ended = fleet.next(ItemEnded)
-    assert (ended.ending.killed, ended.ending.exit_code, ended.left) == ("deadline", 9, ())
+    assert (ended.ending.killed, ended.ending.exit_code, ended.ending.left) == ("deadline", 9, ())
     assert (fleet.folder / "1.log").read_bytes().endswith(b"asked\n")
 
 
@@ -311,7 +435,7 @@ def test_the_rest_of_the_tree_has_the_grace_too(fleet):
     fleet.gateways.kill(fleet.workers[0], "stop", 10.0)
     ended = fleet.next(ItemEnded)
     assert (fleet.folder / "1.log").read_bytes().endswith(b"child done\n")
-    assert ended.left == ()
+    assert ended.ending.left == ()
 
 
 def test_a_second_kill_shortens_the_grace(fleet):
@@ -332,6 +456,18 @@ def test_a_stopped_item_can_be_killed(fleet):
     assert fleet.next(ItemEnded).ending.signal == signal.SIGTERM
 
 
+def test_an_item_that_not_even_sigkill_ends_is_given_up(fleet):
+    # Somebody traces it, so its end is not seen; a process in a broken driver looks the same from here.
+    fleet.order("/bin/sh", "-c", "echo $$ > pids; exec sleep 60")
+    pid = fleet.pids()[0]
+    with _traced(pid):
+        fleet.gateways.kill(fleet.workers[0], "stopped", 0.0)
+        ending = fleet.next(ItemEnded).ending
+        assert (ending.signal, ending.left) == (signal.SIGKILL, ())
+        assert ending.killed == f"stopped; process {pid} did not end, not even by SIGKILL"
+        assert fleet.sh("exit 3")[0].ending.exit_code == 3
+
+
 def test_a_kill_that_comes_too_late_hits_nobody(fleet):
     fleet.run("true")
     fleet.gateways.kill(fleet.workers[0], "late", 0.0)
@@ -349,4 +485,4 @@ def test_other_interpreters_serve(make_fleet, python):
     fleet.order("/bin/sh", "-c", "setsid sleep 60 & exit 3")
     assert fleet.next(ItemStarted).pid > 0
     ended = fleet.next(ItemEnded)
-    assert (ended.ending.exit_code, [command for _, command in ended.left]) == (3, ["sleep 60"])
+    assert (ended.ending.exit_code, [one.command for one in ended.ending.left]) == (3, ["sleep 60"])

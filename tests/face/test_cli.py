@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -97,14 +98,14 @@ class TestInit:
         assert f"kept   {starter.CONF}: exists\n" in capsys.readouterr().out
 
     def test_no_such_folder(self, capsys):
-        assert cli.main(["init", "--dir", "/no/such/folder"]) == 2
+        assert cli.main(["init", "--dir", "/no/such/folder"]) == 4
         err = capsys.readouterr().err
         assert err.startswith("sgpu: error: /no/such/folder: no such folder\n  hint: ")
 
     @pytest.mark.parametrize("name", ["ci", "conf", ".github"])
     def test_a_file_in_the_way(self, repository, capsys, name):
         (repository / name).write_text("a file")
-        assert cli.main(["init"]) == 2
+        assert cli.main(["init"]) == 4
         err = capsys.readouterr().err
         assert err.startswith("sgpu: error: cannot write ")
         assert "Traceback" not in err
@@ -113,7 +114,7 @@ class TestInit:
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
     def test_a_folder_that_cannot_be_written(self, repository, capsys):
         repository.chmod(0o555)
-        assert cli.main(["init"]) == 2
+        assert cli.main(["init"]) == 4
         repository.chmod(0o755)
         assert "cannot write ci/suites/example.sh: Permission denied" in capsys.readouterr().err
 
@@ -122,12 +123,12 @@ class TestInit:
             raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr("pytest_sgpu.cli.os.open", refuse)
-        assert cli.main(["init"]) == 2
+        assert cli.main(["init"]) == 4
         assert "Permission denied\n  hint: make the folder writable" in capsys.readouterr().err
 
     def test_settings_that_cannot_be_read(self, repository, capsys):
         (repository / "tox.ini").mkdir()
-        assert cli.main(["init"]) == 2
+        assert cli.main(["init"]) == 4
         assert "sgpu: error: cannot read tox.ini: Is a directory" in capsys.readouterr().err
 
     def test_what_it_wrote_runs_as_a_script(self, repository, tmp_path):
@@ -176,8 +177,38 @@ class TestFront:
     def test_wrong_usage(self, words, capsys):
         with pytest.raises(SystemExit) as ended:
             cli.main(words)
-        assert ended.value.code == 2
+        assert ended.value.code == 4
         assert "usage: sgpu" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ([], ["shell-lib", "init", "finalize", "pytest -p sgpu --sgpu-conf=FILE", "4 wrong usage"]),
+            (["shell-lib"], ["te_ci.sh", "exit codes:"]),
+            (["init"], ["--dir DIR", "exit codes:"]),
+            (
+                ["finalize"],
+                [
+                    "DIR",
+                    "--weights FILE|DIR",
+                    "--sgpu-resume",
+                    "0 all passed, 1 failures, 2 interrupted or incomplete, 4",
+                ],
+            ),
+        ],
+    )
+    def test_help_stands_alone(self, words, said, capsys):
+        with pytest.raises(SystemExit) as ended:
+            cli.main([*words, "--help"])
+        assert ended.value.code == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert [one for one in said if one not in out] == []
+
+    @pytest.mark.parametrize("words", [["--wrong"], ["init", "--dri", "x"], ["finalize"]])
+    def test_wrong_usage_names_what_helps(self, words, capsys):
+        with pytest.raises(SystemExit):
+            cli.main(words)
+        assert re.search(r"error: .+\n  hint: sgpu.* --help\n", capsys.readouterr().err)
 
     def test_interrupted(self, monkeypatch):
         def interrupt(_):

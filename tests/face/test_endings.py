@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -86,8 +88,6 @@ class TestSignals:
 
     def test_to_the_group_as_a_terminal_does_it(self, half_way, until):
         """Ctrl-C reaches every process of the terminal; the items have sessions of their own."""
-        import os
-
         process = half_way.start(*half_way.words())
         until(running(half_way, "quick", "one", "two"))
         os.killpg(process.pid, signal.SIGINT)
@@ -137,24 +137,24 @@ class TestSignals:
         assert repo.end(process).code == 2
         assert not repo.logs.exists()
 
-    def test_a_worker_that_is_killed_loses_its_item_only(self, repo, until):
+    def test_a_worker_that_is_killed_loses_its_item_which_runs_once_more(self, repo, until):
         """Killed with its worker, so nobody can say how it ended. The others go on, on a new worker."""
-        import os
-        from pathlib import Path
-
-        body = 'echo "$(ps -o ppid= -p $$)" >"$top/parent"; note; ran; sleep 600'
+        body = 'echo "$(ps -o ppid= -p $$)" >>"$top/parents"; note; ran; sleep 600'
         repo.suite("s", {"lost": body, "after": "note; cases 1"})
         repo.weights("s/lost 9.0\ns/after 1.0\n")
         process = repo.start(*repo.words(gpus=1))
-        until(running(repo, "lost"))
-        worker = int(repo.read("parent"))
-        assert b"FACE_MARK=" + repo.mark.encode() in Path(f"/proc/{worker}/environ").read_bytes()
-        os.kill(worker, signal.SIGKILL)
+        for time in (1, 2):
+            until(lambda time=time: repo.seen.count("lost") == time)
+            worker = int(repo.read("parents").split()[-1])
+            assert b"FACE_MARK=" + repo.mark.encode() in Path(f"/proc/{worker}/environ").read_bytes()
+            os.kill(worker, signal.SIGKILL)
         done = repo.end(process)
         assert done.code == 1
         assert repo.status() == {"s/lost": "LOST", "s/after": "PASSED"}
+        assert repo.seen == ["lost", "lost", "after"]
         assert repo.learned()["s/lost"] == 9.0
         assert [case.result for case in repo.junit().of("s/lost")] == ["error"]
+        assert "LOST s/lost was lost on gpu0 (worker gpu0 was killed by SIGKILL); again at once" in done.out
 
 
 class TestSetup:

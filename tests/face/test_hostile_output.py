@@ -15,7 +15,8 @@ ORDERS = (
 
 
 def commands(text: str) -> list[str]:
-    return [line for line in re.split(r"[\r\n]", text) if re.match(r"\s*(::|##\[)", line)]
+    """Give the lines that a runner takes for a command: it wants ``::`` first, but ``##[`` anywhere."""
+    return [line for line in re.split(r"[\r\n]", text) if line.lstrip().startswith("::") or "##[" in line]
 
 
 class TestOrdersToTheService:
@@ -45,6 +46,29 @@ class TestOrdersToTheService:
         log = (planted.logs / "items/a.passes.log").read_bytes()
         assert b"::error file=evil.py,line=1::planted\n" in log
         assert b"progress\r::error::planted" in log
+
+    @pytest.mark.parametrize("words", [(), ("-v", "-rA")])
+    def test_names_and_messages_that_are_commands(self, repo, words):
+        """A test without a class whose name begins with an order, and the old form in the middle of everything."""
+        repo.file(
+            "names.xml",
+            '<testsuite><testcase name="::error::planted"><failure message="::warning::planted ##[error]planted">'
+            '##[group]planted</failure></testcase><testcase classname="##[add-mask]a" name="##vso[x]y">'
+            '<error message="##[error]planted"/></testcase></testsuite>',
+        )
+        repo.suite("a", {"x": 'echo "##[error]planted"; cp "$top/names.xml" "$xml"; exit 1', "y": "exit 0"})
+        done = repo.run(*words, env={"GITHUB_ACTIONS": "true"})
+        assert done.code == 1
+        assert all(re.match(r"::error title=[^:,]*::", line) for line in commands(done.text)), commands(done.text)
+        assert commands(repo.left("report/schedule.md")) == []
+        assert len(commands(done.text)) == 2
+        assert r"\x3a:error::planted" in done.out
+
+    def test_a_tag_that_is_a_command_is_no_item(self, repo):
+        repo.script("s.sh", {"a": "cases 1"}, head="[ -z \"$TE_CI_LIST_ITEMS\" ] || echo 'TE_CI_ITEM ##[error]b'")
+        repo.conf_line("s s.log list ./s.sh")
+        done = repo.run("-v", env={"GITHUB_ACTIONS": "true"})
+        assert all("title=" in line for line in commands(done.text))
 
     def test_without_the_service_there_are_none(self, planted):
         assert commands(planted.run().text) == []
@@ -89,6 +113,21 @@ class TestNoText:
         assert "test-results/logs/items/b.giant.log" in done.out
         assert len(repo.junit().cases) == 5
 
+    def test_nothing_hides_and_nothing_turns_around(self, repo):
+        """What has no width and what changes the direction of text, in output, names and messages."""
+        hidden = "\u202e\u2066\u200b\u00ad\ufeff\U000e0041\ufe0f\u3164"
+        repo.file(
+            "x.xml",
+            f'<testsuite><testcase classname="m" name="t{hidden}"><failure message="m{hidden}">t</failure></testcase>'
+            "</testsuite>",
+        )
+        repo.file("say", f"said {hidden}\n")
+        repo.suite("h", {"a": 'cat "$top/say"; cp "$top/x.xml" "$xml"; exit 1'})
+        done = repo.run("-v", "-rA", env={"GITHUB_ACTIONS": "true"})
+        for text in (done.text, repo.left("report/schedule.md"), repo.left("report/junit.xml")):
+            assert not set(hidden) & set(text)
+            assert r"\u202e\u2066\u200b\xad\ufeff\U000e0041\ufe0f\u3164" in text
+
     def test_under_an_ascii_locale_nothing_ends(self, repo):
         """Labels are plain, tags are not: the whole screen under a terminal that knows no accents."""
         repo.suite("b", {"caf\u00e9.\u221e": "ran; exit 1"})
@@ -132,3 +171,73 @@ class TestHugeSummary:
         assert done.out.count("the job summary could not be written") == 1
         assert (repo.logs / "report/schedule.md").exists()
         assert repo.status()["s/a"] == "PASSED"
+
+
+SECRETS = {
+    "DEPLOY_TOKEN": "tok-0123456789abcdef",
+    "my_password": 'it\'s a "pass"',
+    "SSH_KEY": "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\n-----END KEY-----",
+    "INDEX": "https://me:hunter2hunter2@host.example/simple",
+}
+PLAIN = ("tok-0123456789", "it's a", "MIIEvQIBADANBgkq", "hunter2hunter2", "querytoken1")
+
+
+class TestSecrets:
+    def test_they_are_in_the_raw_log_alone(self, repo):
+        """Printed, in names and messages of tests, in a URL; seen in every file that the run writes."""
+        repo.suite(
+            "s",
+            {
+                "says": "env; echo https://u:hunter2hunter2@h/?sig=querytoken1; ran; exit 1",
+                "names": 'printf \'<testsuite><testcase classname="%s" name="t[%s]"><failure message="m %s">f %s'
+                '</failure></testcase></testsuite>\' $DEPLOY_TOKEN $DEPLOY_TOKEN $DEPLOY_TOKEN $INDEX >"$xml"; exit 1',
+            },
+        )
+        summary = repo.path / "summary.md"
+        env = {**SECRETS, "GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)}
+        done = repo.run("-v", "-rA", "--junitxml=own.xml", env=env)
+        assert done.code == 1
+        texts = {"the screen": done.text, "the summary": summary.read_text(), "own.xml": repo.read("own.xml")}
+        for path in (*repo.logs.glob("queue/*"), *repo.logs.glob("report/*"), *repo.logs.glob("suites/*")):
+            texts[path.name] = path.read_text(encoding="utf-8")
+        assert len(texts) > 8
+        for name, text in texts.items():
+            assert [secret for secret in PLAIN if secret in text] == [], name
+        assert "***" in done.out
+        log = repo.left("items/s.says.log")
+        assert [secret for secret in PLAIN if secret not in log] == []
+
+
+HOSTILE_XML = {
+    "bomb": '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;">]><testsuite><testcase name="&b;"/></testsuite>',
+    "outside": '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><testsuite><testcase name="&e;"/></testsuite>',
+    "dtd": '<!DOCTYPE testsuite SYSTEM "http://127.0.0.1:1/x.dtd"><testsuite><testcase name="a"/></testsuite>',
+    "default": '<!DOCTYPE x [<!ATTLIST testcase z CDATA "zz">]><testsuite><testcase name="a"/></testsuite>',
+    "deep": "<testsuite>" * 100_000,
+    "mixed": '<testsuite><testcase name="a"/><testcase<testsuite> name="b"/></testsuite>',
+    "code": '<?xml version="1.0" encoding="zlib_codec"?><testsuite><testcase name="a"/></testsuite>',
+}
+
+
+class TestHostileFiles:
+    def test_they_are_told_as_damage_and_fail_their_item(self, repo):
+        for name, body in HOSTILE_XML.items():
+            repo.file(f"{name}.xml", body)
+        repo.suite("h", {name: f'ran; cp "$top/{name}.xml" "$xml"' for name in HOSTILE_XML} | {"good": "cases 1"})
+        done = repo.run("-v")
+        assert done.code == 1
+        assert repo.status() == {f"h/{name}": "FAILED" for name in HOSTILE_XML} | {"h/good": "PASSED"}
+        reasons = {key: record["reason"] for key, record in repo.outcomes().items()}
+        for name, said in {
+            "bomb": "declares entities, which are not read",
+            "outside": "declares entities, which are not read",
+            "dtd": "refers to an external document type (DTD), which is not read",
+            "default": "declares attributes, which are not read",
+            "deep": "elements are nested deeper than 100",
+            "mixed": "after 1 whole case",
+            "code": "names an encoding that cannot be read",
+        }.items():
+            assert said in reasons[f"h/{name}"]
+            assert said in repo.left("report/schedule.md")
+        assert "root:" not in done.text + repo.left("report/junit.xml")
+        assert repo.junit().results == {"passed": 2, "failure": 6, "error": 1}

@@ -37,12 +37,24 @@ class TestPipes:
 
 
 class TestARunDirectoryThatIsRemoved:
-    @pytest.mark.parametrize("what", ["test-results", "test-results/logs/queue/journal.jsonl"])
-    def test_is_never_green(self, repo, what):
-        repo.suite("s", {"a": f"ran; rm -rf {what}"})
+    def test_is_never_green(self, repo):
+        repo.suite("s", {"a": "ran; rm -rf test-results"})
         done = repo.run()
         assert done.code == 4
-        assert "the journal of this run holds 0 of its 1 outcomes" in done.text
+        assert "something removed or replaced this run directory while the run went on" in done.text
+
+    def test_a_journal_that_is_removed_is_put_back(self, repo):
+        repo.suite("s", {"a": "ran; rm test-results/logs/queue/journal.jsonl", "b": "ran; exit 3"})
+        done = repo.run(gpus=1)
+        assert done.code == 1
+        assert repo.status() == {"s/a": "PASSED", "s/b": "FAILED"}
+        assert "queue/journal.jsonl: the journal was removed or replaced while the run went on" in done.out
+
+    def test_a_journal_that_is_emptied_is_never_green(self, repo):
+        repo.suite("s", {"a": "ran; : >test-results/logs/queue/journal.jsonl", "b": "ran"})
+        done = repo.run(gpus=1)
+        assert done.code == 4
+        assert "something cut off the journal while the run went on, so results are lost" in done.text
 
 
 class TestForeignTables:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sgpu.core import timeline
-from pytest_sgpu.model import JUnitFacts, Key, Outcome, Scope, Status, Tests
+from pytest_sgpu.model import JUnitFacts, Key, Leftover, Outcome, Quarantine, Scope, Status, Tests
 from pytest_sgpu.report.annotations import command, lines
 from pytest_sgpu.report.view import RunView
 
@@ -89,11 +89,51 @@ def test_the_tenth_says_how_many_are_missing():
     assert len(found) == 10
     assert found[-1] == (
         "::error title=3 more items did not pass::3 more items did not pass, "
-        "1 more item passed with failing or only skipped tests inside%0A"
+        "1 more warning%0A"
         "all of them are in report/schedule.md and report/junit.xml of the run directory"
     )
     only = lines(view_of(*(soft(f"a/{n}") for n in range(11))))
-    assert only[-1].startswith("::warning title=2 more items passed with failing or only skipped tests inside::")
+    assert only[-1].startswith("::warning title=2 more warnings::2 more warnings%0A")
+
+
+def test_what_happened_around_the_tests():
+    before = Outcome(Key("a", "x"), Status.FAILED, 1, 0.0, 3.0, "w2", ("gpu2",), reason="exit code 1")
+    flaky = Outcome(Key("a", "x"), Status.FLAKY, 0, attempt=2, reason="failed on gpu2 (exit code 1), passed on gpu0")
+    left = Outcome(Key("a", "l"), Status.PASSED, 0, left=(Leftover(7, "sleep 9"),), late=0.5)
+    lost = Outcome(Key("a", "z"), Status.LOST, worker="w1", devices=("gpu1",), attempt=2, reason="killed by signal 9")
+    view = view_of(
+        flaky,
+        left,
+        lost,
+        attempts={"a/x": (before,)},
+        attempt_log_of={("a/x", 1): "logs/attempts/1/items/a.x.log"},
+        quarantines=(Quarantine("w2", ("gpu2",), 9.0, "two items failed there"),),
+        infrastructure=True,
+    )
+    assert lines(view) == [
+        "::error title=infrastructure::no test failed by itself: 1 item lost with their workers",
+        "::warning title=gpu2%3A quarantined::two items failed there",
+        "::error title=a/z%3A lost::lost: killed by signal 9%0Aon gpu1 (worker w1), attempt 2",
+        (
+            "::warning title=a/x%3A flaky::flaky: failed on gpu2 (exit code 1), passed on gpu0%0A"
+            "attempt 1 failed on gpu2 after 3.0s: exit code 1, log logs/attempts/1/items/a.x.log"
+        ),
+        '::warning title=a/l%3A passed::passed%0Aleft 1 process behind: pid 7 "sleep 9"; killed 0.5 s after its end',
+    ]
+
+
+def test_a_flaky_item_that_fails_the_run_is_an_error():
+    (line,) = lines(view_of(Outcome(Key("a"), Status.FLAKY, 0, reason="r", flaky_fails=True)))
+    assert line == "::error title=a%3A flaky::flaky: r"
+
+
+def test_secrets_are_taken_out():
+    one = bad("a/b", Status.FAILED, "x s3cr3t-s3cr3t", ("t", "s3cr3t-s3cr3t"))
+    text = "\n".join(
+        lines(view_of(one, log_of={"a/b": "s3cr3t-s3cr3t"}), lambda said: said.replace("s3cr3t-s3cr3t", "***"))
+    )
+    assert "s3cr" not in text
+    assert text.count("***") == 3
 
 
 @given(st.text(st.characters(codec=None) | st.sampled_from("\r\n%:,\x1b\x9b\u2028")), st.sampled_from(Status))

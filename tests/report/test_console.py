@@ -52,6 +52,10 @@ def crashed(code: int | None, reason: str) -> Outcome:
         (crashed(134, "signal 6 (SIGABRT) inside"), "rc=134 est=245s CRASHED signal 6 KEY"),
         (crashed(None, "no exit code"), "rc=- est=245s CRASHED KEY  no exit code"),
         (outcome(Status.NOT_RUN, exit_code=None, start=None, devices=()), "- t+? 0.0s rc=- est=245s NOT RUN KEY"),
+        (outcome(Status.FLAKY, reason="failed on gpu2"), "est=245s FLAKY KEY  failed on gpu2"),
+        (outcome(Status.FLAKY, attempt=2), "est=245s FLAKY AT ATTEMPT 2 KEY"),
+        (outcome(attempt=2), "rc=0 est=245s PASSED AT ATTEMPT 2 KEY"),
+        (outcome(Status.FAILED, attempt=3, reason="r"), "rc=1 est=245s FAILED AT ATTEMPT 3 KEY  r"),
         (outcome(estimate=UNKNOWN), "est=? KEY"),
         (outcome(estimate=Estimate(73.0, known=False)), "est=~73.0s KEY"),
         (outcome(proof="allowed", reason="ran without proof"), "PASSED WITHOUT PROOF KEY  ran without proof"),
@@ -138,8 +142,8 @@ def test_the_closing_lines():
         outcome(junit=JUnitFacts(1, Tests(9, 2))),
         *(outcome(Status.NOT_RUN, key=Key("s", f"t{n}")) for n in range(12)),
     ]
-    places = {"report": "r.md", "logs": "l", "junit": "j.xml", "weights": "w.txt"}
-    rows = [plain(row) for row in console.closing_lines(some, **places, interrupted="-x")]
+    made = console.closing_lines(some, report="r.md", logs="l", junit="j.xml", weights="w.txt", interrupted="-x")
+    rows = [plain(row) for row in made]
     assert rows[0] == "stopped early: -x"
     assert "1 item passed without proof that anything ran (sgpu_allow_empty):" in rows
     assert "12 items not run:" in rows
@@ -196,6 +200,18 @@ def test_devices_that_never_idle_have_no_idle_line():
         "device    busy  items  idle: first  between  last",
         "gpu0    100.0%      1            -        -     -",
     ]
+
+
+@pytest.mark.parametrize("pieces", [("::error::x",), ("  ", ("::error::x", "")), (" ", "\u3000:", ":x"), ("\xa0::",)])
+def test_no_line_begins_with_an_order(pieces):
+    made = plain(line(*pieces))
+    assert not made.lstrip().startswith("::")
+    assert made.replace(r"\x3a", ":") == "".join(piece if isinstance(piece, str) else piece[0] for piece in pieces)
+
+
+def test_a_line_with_colons_elsewhere_stays():
+    assert line("  ", "a::b", "::c") == (("  ", ""), ("a::b", ""), ("::c", ""))
+    assert line(":", "a") == ((":", ""), ("a", ""))
 
 
 def test_a_line_drops_empty_pieces():

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sgpu.core.verdict import Policy, judge
-from pytest_sgpu.model import Ending, Estimate, JUnitFacts, Key, Outcome, Status, Tests
+from pytest_sgpu.model import Ending, Estimate, JUnitFacts, Key, Leftover, Outcome, Part, Status, Tests
+from pytest_sgpu.report.junit_past import CASES_KEPT
 from pytest_sgpu.report.junit_read import facts
-from pytest_sgpu.report.junit_write import ItemXml, write
+from pytest_sgpu.report.junit_write import Earlier, ItemXml, write
 
 GOOD = (
     '<testsuite><testcase classname="m" name="a" time="0.1"/><testcase classname="m" name="b" time="0.2"/></testsuite>'
@@ -132,7 +133,9 @@ def test_files_that_are_empty_hollow_or_cut_off():
         (Status.PASSED, "opaque", ""),
         (Status.PASSED, "allowed", "skipped"),
         (Status.FAILED, "", "failure"),
-        *((status, "", "error") for status in Status if status not in {Status.PASSED, Status.FAILED}),
+        (Status.FLAKY, "ran", ""),
+        (Status.FLAKY, "allowed", "skipped"),
+        *((status, "", "error") for status in Status if status not in {Status.PASSED, Status.FAILED, Status.FLAKY}),
     ],
 )
 def test_an_item_without_cases_is_one_case(status, proof, kind):
@@ -262,6 +265,159 @@ def test_more_cases_than_one_batch():
     assert written(item("a/b", body)).get("tests") == "2500"
 
 
+# ---------------------------------------------------------------- attempts and parts
+
+FAILING = GOOD.replace('name="b" time="0.2"/>', 'name="b"><failure message="off" type="E">by 3</failure></testcase>')
+
+
+def attempt(status: Status, *bodies: str, number: int = 1, reason: str = "exit code 1", **more: object) -> Earlier:
+    outcome = Outcome(
+        Key("a", "b"), status, 1, 0.0, 3.0, f"w{number}", (f"gpu{number}",), attempt=number, reason=reason
+    )
+    return Earlier(outcome, [io.BytesIO(body.encode()) for body in bodies], **more)  # type: ignore[arg-type]
+
+
+def last(status: Status, *bodies: str, earlier: tuple[Earlier, ...] = (), **more: object) -> ItemXml:
+    outcome = Outcome(
+        Key("a", "b"), status, 0, 4.0, 5.0, "w0", ("gpu0",), attempt=len(earlier) + 1, proof="ran", reason="said",
+        **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+    return ItemXml(outcome, [io.BytesIO(body.encode()) for body in bodies], earlier=earlier)
+
+
+def past(root: ET.Element) -> list[tuple[str | None, str, str | None, str]]:
+    tags = ("flakyFailure", "flakyError", "rerunFailure", "rerunError")
+    return [
+        (case.get("name"), child.tag, child.get("message"), child.findtext("stackTrace", ""))
+        for case in root.iter("testcase")
+        for child in case
+        if child.tag in tags
+    ]
+
+
+def test_a_flaky_item_counts_as_passed_and_its_failure_stands_in_its_case():
+    root = written(last(Status.FLAKY, GOOD, earlier=(attempt(Status.FAILED, FAILING, log="attempts/1/x.log"),)))
+    assert [root.get(name) for name in ("tests", "failures", "errors")] == ["2", "0", "0"]
+    (told,) = past(root)
+    assert told == ("b", "flakyFailure", "attempt 1: off", "attempt 1 failed on gpu1 after 3.0s: exit code 1\nby 3")
+    (element,) = root.iter("flakyFailure")
+    assert element.get("type") == "E"
+    properties = {p.get("name"): p.get("value") for p in root.iter("property")}
+    assert properties["log_of_attempt_1"] == "attempts/1/x.log"
+    assert (properties["status"], properties["attempt"], properties["warning"]) == ("flaky", "2", "said")
+    assert facts([io.BytesIO(ET.tostring(root))]).tests == Tests(2)
+
+
+def test_a_flaky_item_that_fails_the_run_is_one_failure():
+    before = attempt(Status.FAILED, FAILING)
+    root = written(last(Status.FLAKY, GOOD, earlier=(before,), flaky_fails=True))
+    assert [root.get(name) for name in ("tests", "failures", "errors")] == ["3", "1", "0"]
+    (failure,) = root.iter("failure")
+    assert failure.get("message") == "flaky: said"
+    assert [name for name, *_ in past(root)] == ["b"]
+
+
+def test_what_no_case_of_the_last_attempt_shows_stands_in_the_case_of_the_item():
+    crash = attempt(Status.CRASHED, GOOD, reason="signal 11 (SIGSEGV)", tail=b"the \x1b end\n", log="attempts/1/x.log")
+    gone = attempt(Status.FAILED, FAILING.replace('"b"', '"gone"'), number=2)
+    lost = attempt(Status.LOST, number=3, reason="worker w3 was lost: killed")
+    root = written(last(Status.FLAKY, GOOD, earlier=(crash, gone, lost)))
+    assert [root.get(name) for name in ("tests", "failures", "errors")] == ["3", "0", "0"]
+    first, second, third = past(root)
+    assert first[:3] == ("b", "flakyError", "attempt 1 crashed on gpu1 after 3.0s: signal 11 (SIGSEGV)")
+    assert first[3].endswith("on gpu1 (worker w1)\nlog: attempts/1/x.log\nlast lines:\nthe \\x1b end")
+    assert second[:3] == (
+        "b",
+        "flakyError",
+        "attempt 3 was lost on gpu3 (worker w3) after 3.0s: worker w3 was lost: killed",
+    )
+    assert third[:3] == ("b", "flakyFailure", "m::gone: attempt 2: off")
+
+
+def test_an_item_that_fails_again_has_reruns_and_one_failure():
+    root = written(last(Status.FAILED, FAILING, earlier=(attempt(Status.FAILED, FAILING),)))
+    assert [root.get(name) for name in ("tests", "failures", "errors")] == ["2", "1", "0"]
+    assert [told[1:3] for told in past(root)] == [("rerunFailure", "attempt 1: off")]
+
+
+def test_an_item_that_fails_again_in_another_way_has_a_case_for_the_first():
+    def before() -> tuple[Earlier, Earlier]:
+        stall = attempt(Status.TIMED_OUT, number=2, reason="stall: no output for 3 s")
+        return attempt(Status.FAILED, FAILING), stall
+
+    root = written(last(Status.FAILED, FAILING, earlier=before()))
+    assert [root.get(name) for name in ("tests", "failures", "errors")] == ["3", "2", "0"]
+    assert [told[1] for told in past(root)] == ["rerunFailure", "rerunError"]
+    assert [failure.get("message") for failure in root.iter("failure")] == ["off", "failed: said"]
+    without = written(last(Status.CRASHED, earlier=before()))
+    assert [without.get(name) for name in ("tests", "failures", "errors")] == ["1", "0", "1"]
+    assert [told[1] for told in past(without)] == ["rerunError", "rerunFailure"]
+
+
+def test_an_attempt_that_was_stopped_is_no_result():
+    assert past(written(last(Status.PASSED, GOOD, earlier=(attempt(Status.STOPPED, FAILING),)))) == []
+
+
+def test_only_some_failing_cases_of_an_attempt_are_kept_and_the_rest_is_counted():
+    many = "".join(f'<testcase name="t{n}"><failure message="m"/></testcase>' for n in range(CASES_KEPT + 20))
+    root = written(last(Status.FLAKY, GOOD, earlier=(attempt(Status.FAILED, f"<testsuite>{many}</testsuite>"),)))
+    assert len(past(root)) == CASES_KEPT + 1
+    assert past(root)[0][2] == "attempt 1 failed on gpu1 after 3.0s: exit code 1; 20 more failing tests not shown here"
+
+
+def test_damage_of_an_earlier_attempt_is_told():
+    root = written(last(Status.FLAKY, GOOD, earlier=(attempt(Status.FAILED, CUT),)))
+    assert past(root)[0][2] == (
+        "attempt 1 failed on gpu1 after 3.0s: exit code 1; JUnit file: cut off after 3 whole cases"
+    )
+    assert past(root)[1][2] == "m::two: attempt 1: wrong"
+
+
+def test_a_killed_controller_a_lost_worker_and_a_leak_are_told_with_their_place():
+    unfinished = "did not finish: controller killed at +1204 s on gpu1"
+    left = (Leftover(4711, "python server.py"),)
+    outcome = Outcome(
+        Key("a", "b"), Status.LOST, None, 9.0, 12.0, "w1", ("gpu1",), 2, reason=unfinished, left=left, late=0.5
+    )
+    root = written(ItemXml(outcome, [io.BytesIO(GOOD.encode())]))
+    (error,) = root.iter("error")
+    assert error.get("message") == f"lost: {unfinished}"
+    assert (error.text or "").split("\n")[1:] == [
+        "on gpu1 (worker w1), attempt 2",
+        'left 1 process behind: pid 4711 "python server.py"; killed 0.5 s after its end',
+    ]
+    properties = {p.get("name"): p.get("value") or "" for p in root.iter("property")}
+    assert "pid 4711" in properties["left_processes"]
+
+
+def test_each_case_of_a_resumed_run_tells_its_part_and_commit():
+    known = '<properties><property name="k" value="v"/><property name="part" value="9"/></properties>'
+    own = f'<testcase name="c">{known}</testcase>'
+    body = GOOD.replace("</testsuite>", own + "</testsuite>")
+    outcome = Outcome(Key("a", "b"), Status.CRASHED, 134, 0.0, 1.0, part=2)
+    root = written(ItemXml(outcome, [io.BytesIO(body.encode())], part=Part(2, 1e9, 50.0, "1a2b3c4+changes")))
+    assert root.get("tests") == "4"
+    for case in root.iter("testcase"):
+        (properties,) = case.findall("properties")
+        pairs = [(p.get("name"), p.get("value")) for p in properties]
+        assert pairs == [("k", "v")] * (case.get("name") == "c") + [("part", "2"), ("commit", "1a2b3c4+changes")]
+    suite = {p.get("name"): p.get("value") for p in root[0].find("properties") or ()}
+    assert (suite["part"], suite["commit"]) == ("2", "1a2b3c4+changes")
+    unknown = written(ItemXml(outcome, [io.BytesIO(GOOD.encode())], part=Part(1, 1e9, 0.0)))
+    assert "commit" not in ET.tostring(unknown).decode()
+
+
+def test_a_time_that_is_none_costs_its_stamp():
+    for started in (1e300, float("nan"), float("inf"), -1e9):
+        assert written(item("a/b", GOOD), started=started)[0].get("timestamp") is None
+
+
+def test_long_attributes_are_cut_with_a_note():
+    body = f'<testsuite><testcase name="t" k="{"x" * 100_000}"/></testsuite>'
+    (case,) = written(item("a/b", body)).iter("testcase")
+    assert (case.get("k") or "").endswith(" characters cut]")
+
+
 ANY = st.text(st.characters(codec=None), max_size=12)
 HOSTILE = (
     st.sampled_from(['"', "<", "&", "]]>", "\x00", "\x1b", "\x9b", "\ud800", "\ufffe", "\n", "\t", "|", "-->"]) | ANY
@@ -282,8 +438,15 @@ def any_item(draw: st.DrawFn) -> ItemXml:
             ).text = xml_safe(text)
     body = ET.tostring(root)[: draw(st.sampled_from([None, None, 60, 0]))]
     outcome = Outcome(key, draw(st.sampled_from(Status)), 1, 0.0, 1.0, reason=text, proof="ran")
+    before = Outcome(key, draw(st.sampled_from(Status)), 1, 0.0, 1.0, reason=text, devices=(text,))
     return ItemXml(
-        outcome, [io.BytesIO(body)] if draw(st.booleans()) else [], tail=text, log=text, properties={"p": text}
+        outcome,
+        [io.BytesIO(body)] if draw(st.booleans()) else [],
+        tail=text,
+        log=text,
+        properties={"p": text},
+        earlier=[Earlier(before, [io.BytesIO(body)], text, text)] if draw(st.booleans()) else [],
+        part=draw(st.sampled_from([None, None, Part(2, 0.0, 0.0, text)])),
     )
 
 

@@ -15,8 +15,9 @@ import pytest
 from pytest_sgpu.core import journal, simulate
 from pytest_sgpu.core.journal import RunState
 from pytest_sgpu.core.verdict import Policy
-from pytest_sgpu.engine.events import Event, ItemEnded, ItemRun, ItemStarted, Posted, WorkerGone, WorkerReady
+from pytest_sgpu.engine.events import Event, ItemEnded, ItemRun, ItemSlow, ItemStarted, Posted, WorkerGone, WorkerReady
 from pytest_sgpu.engine.gateways import Gateways
+from pytest_sgpu.engine.signals import Inbox
 from pytest_sgpu.engine.store import RunDirectory
 from pytest_sgpu.listener import Progress
 from pytest_sgpu.model import Device, Ending, Key, Outcome, Plan, PlanEntry, Scope, Status, Suite, Worker
@@ -52,6 +53,7 @@ class Recorder:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.outcomes: list[Outcome] = []
+        self.attempts: list[Outcome] = []
         self.progress = Progress(0)
         self.stop_at: Callable[[Outcome], str] = lambda _: ""
         self.on: Callable[[str], None] = lambda _: None
@@ -66,11 +68,37 @@ class Recorder:
         assert progress.running[worker.id].entry == entry
         self._tell(f"started {entry.item.key} on {worker.id}")
 
+    def slow(self, event: ItemSlow) -> None:
+        """Remember."""
+        self._tell(f"slow {event.run_id}: {event.seconds:g} of {event.limit:g}, {event.last_line}")
+
+    def attempted(self, outcome: Outcome, why: str, progress: Progress) -> None:
+        """Remember."""
+        self.attempts.append(outcome)
+        assert outcome.key not in {running.entry.item.key for running in progress.running.values()}
+        self._tell(f"attempted {outcome.key} on {outcome.worker}: {outcome.status.value}, {why}")
+
+    def device(self, text: str) -> None:
+        """Remember."""
+        self._tell(text)
+
+    def incomplete(self, reason: str) -> None:
+        """Remember."""
+        self._tell(f"incomplete: {reason}")
+
+    def paused(self) -> None:
+        """Remember."""
+        self._tell("paused")
+
+    def continued(self, seconds: float) -> None:
+        """Remember."""
+        self._tell("continued")
+
     def finished(self, outcome: Outcome, progress: Progress) -> str:
         """Remember, and stop the run when the test says so."""
         self.outcomes.append(outcome)
         self.progress = progress
-        assert outcome.worker not in progress.running
+        assert outcome.key not in {running.entry.item.key for running in progress.running.values()}
         self._tell(f"finished {outcome.key}: {outcome.status.value}")
         return self.stop_at(outcome)
 
@@ -101,7 +129,7 @@ class Fleet:
         self.running: dict[str, ItemRun] = {}
         self.silence = 0
 
-    def start(self) -> None:
+    def start(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Let all workers be ready."""
         for worker in self.workers:
             self.ready(worker)
@@ -133,7 +161,20 @@ class Fleet:
         """Let it go."""
         self.calls.append(f"retire {worker.id}.{worker.generation}")
 
-    def close(self, grace: float = 0.0) -> None:
+    def abandon(self, worker: Worker, why: str) -> None:
+        """Kill a worker."""
+        self.calls.append(f"abandon {worker.id}")
+        self.gone(worker, why)
+
+    def pause(self) -> None:
+        """Stop all items."""
+        self.calls.append("pause")
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self.calls.append("resume")
+
+    def close(self, grace: float = 0.0, margin: float = 2.0) -> None:
         """Let all go."""
         self.calls.append("close")
 
@@ -164,7 +205,7 @@ class Fleet:
         self.running.pop(worker.id, None)
         now = self.clock()
         ending = Ending(**{"exit_code": 0, "signal": None, "start": now, "stop": now, "ran": True, **fields})
-        self.events.append(ItemEnded(worker, run_id, ending, (), now))
+        self.events.append(ItemEnded(worker, run_id, ending, now))
 
 
 @dataclass
@@ -210,6 +251,7 @@ class Kit:
         self.logs = folder / "logs"
         self.weights = folder / "weights.txt"
         self.policy = Policy()
+        self.settings: dict[str, Any] = {}
         self.runs: list[Run] = []
 
     def suite(self, label: str, items: Mapping[str, str], *, setup: str = "", elsewhere: Sequence[str] = ()) -> None:
@@ -245,6 +287,7 @@ class Kit:
             env=self.env,
             gpus="1",
             policy=self.policy,
+            **self.settings,
         )
 
     def prepare(self, devices: int = 2) -> Prepared:
@@ -260,9 +303,10 @@ class Kit:
         devices: int = 2,
         only: Sequence[str] | None = None,
         gateways: Callable[..., Any] = Gateways,
+        **more: Any,
     ) -> Run:
         """Run everything, or some keys in the order that is given."""
-        one = self.make(listener, devices=devices, only=only, gateways=gateways)
+        one = self.make(listener, devices=devices, only=only, gateways=gateways, **more)
         one.session.run()
         return one
 
@@ -273,14 +317,23 @@ class Kit:
         devices: int = 2,
         only: Sequence[str] | None = None,
         gateways: Callable[..., Any] = Gateways,
+        resume: bool = False,
+        inbox: Inbox | None = None,
     ) -> Run:
-        """Make a run that is ready to run."""
+        """Make a run that is ready to run; ``resume``: one that goes on with the last one."""
+        for run in self.runs:
+            run.directory.close()
         prepared = self.prepare(devices)
         by_key = {str(item.key): item for item in prepared.items}
         chosen = prepared.items if only is None else [by_key[key] for key in only]
         plan: Plan = make_plan(prepared, chosen, keep_order=only is not None)
         directory = RunDirectory(self.logs)
-        directory.open(time.time())
+        earlier = None
+        if resume:
+            directory.resume(time.time())
+            earlier, _ = directory.state()
+        else:
+            directory.open(time.time())
         fleets: list[Any] = []
 
         def open_gateways(*args: Any, **more: Any) -> Any:
@@ -295,6 +348,9 @@ class Kit:
             recorder,
             predicted=simulate.predict(plan),
             reorder=only is None,
+            earlier=earlier,
+            begins=earlier.wall if earlier else 0.0,
+            inbox=inbox,
             gateways=open_gateways,
         )
         self.runs.append(Run(session, directory, recorder, fleets))

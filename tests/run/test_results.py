@@ -8,13 +8,13 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
-from filelock import FileLock
 
-from pytest_sgpu import results
-from pytest_sgpu.core import tables
+from pytest_sgpu.core import journal, tables
 from pytest_sgpu.core.journal import line
 from pytest_sgpu.engine import weight_file
-from pytest_sgpu.model import Notice, Scope
+from pytest_sgpu.engine.lock import Lock
+from pytest_sgpu.errors import StoreError
+from pytest_sgpu.model import Notice, Quarantine, Scope, Status
 from pytest_sgpu.results import SUMMARY_LIMIT, finish
 
 CASE = '<testsuite name="s"><testcase classname="m" name="{}"/></testsuite>'
@@ -137,8 +137,8 @@ def test_the_report_and_the_view_say_what_happened(done, kit):
     view = finished.view
     assert set(view.rerun_of) == {"one/b", "one/none", "bad/x", "bad/y"}
     assert view.rerun_of["one/b"] == "pytest one/b"
-    assert view.tail_of["one/b"].endswith(b"last words\n")
-    assert view.tail_of["bad/x"] == b"no wheel\n"
+    assert view.tail_of["one/b"].endswith("last words\n")
+    assert view.tail_of["bad/x"] == "no wheel\n"
     assert view.log_of["bad/x"].endswith("setup/bad.log")
     assert view.log_of["one/a"].endswith("items/one.a.log")
     assert (view.devices, view.interrupted, view.scope.arch) == (("gpu0", "gpu1"), "", "cpu")
@@ -255,12 +255,15 @@ def test_on_a_full_disk_the_verdict_stands_and_every_loss_is_told(done, kit):
     assert kit.weights.read_text() == "one/a 9.0\n"
 
 
-def test_a_weight_table_that_stays_locked_is_told(done, kit, monkeypatch):
-    monkeypatch.setattr(results, "update_weights", lambda *a: weight_file.update_weights(*a, patience=0.01))
-    with FileLock(str(kit.folder / ".weights.txt.lock")):
-        finished = end(done)
-    assert "stayed locked" in finished.late_notices[0].text
-    assert finished.weights == ""
+def test_a_weight_table_that_stays_locked_is_told_and_taught_the_next_time(done, kit):
+    lock = Lock(kit.folder / ".weights.txt.lock")
+    assert lock.take()
+    finished = end(done, lock_wait=0.01)
+    lock.release()
+    assert finished.late_notices[0].text == "the weight table stayed locked for 0.01 s, nothing was learned"
+    assert (finished.weights, kit.weights.exists(), done.state.taught) == ("", False, frozenset())
+    assert end(done).weights == str(kit.weights)
+    assert {str(key) for key in done.state.taught} == {"one/a", "one/b", "whole"}
 
 
 def test_what_was_said_of_the_table_before_the_run_is_not_said_again(kit):
@@ -272,13 +275,15 @@ def test_what_was_said_of_the_table_before_the_run_is_not_said_again(kit):
     run.session.run()
     finished = end(run)
     assert finished.view.notices == notices[:1]
-    assert finished.late_notices == list(notices[1:])
+    aside = Notice("set aside as weights.txt.damaged", str(kit.weights))
+    assert finished.late_notices == [*notices[1:], aside]
 
 
 # ---------------------------------------------------------------- damaged journals
 
 
 def test_without_a_journal_nothing_is_claimed(done, kit):
+    done.directory.close()
     (kit.logs / "queue" / "journal.jsonl").unlink()
     finished = end(done)
     assert "the journal of this run cannot be read" in finished.late_notices[0].text
@@ -286,42 +291,49 @@ def test_without_a_journal_nothing_is_claimed(done, kit):
     assert not list((kit.logs / "suites").glob("*.rc"))
 
 
+@pytest.fixture
+def closed(done):
+    """Give such a run after its process has ended: only then may its journal be damaged without a word."""
+    done.directory.close()
+    return done
+
+
 @pytest.mark.parametrize("text", ["", "garbage\n", '{"event":"run"}\n'])
-def test_a_journal_that_knows_no_suites_prunes_no_weights(done, kit, text):
+def test_a_journal_that_knows_no_suites_prunes_no_weights(closed, kit, text):
     kit.weights.write_text("one/a 9.0\nleft/x 5.0\n")
     (kit.logs / "queue" / "journal.jsonl").write_text(text)
-    end(done)
+    end(closed)
     assert kit.weights.read_text() == "one/a 9.0\nleft/x 5.0\n"
 
 
-def test_garbage_in_the_journal_is_told_and_the_rest_counts(done, kit):
+def test_garbage_in_the_journal_is_told_and_the_rest_counts(closed, kit):
     path = kit.logs / "queue" / "journal.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     lines[1:1] = ["\x00\x00\n", line({"event": "outcome", "key": "one/a", "status": 7})]
     path.write_text("".join(lines) + '{"event":"outc')
-    finished = end(done)
+    finished = end(closed)
     assert [notice.where for notice in finished.late_notices] == ["journal.jsonl:2"]
     assert [notice.where for notice in finished.view.notices] == ["journal.jsonl, record 2"]
     assert {v.suite: v.exit_code for v in finished.view.verdicts} == {"one": 5, "bad": 4, "whole": 0}
 
 
 @pytest.mark.parametrize("first", ["run", "plan"])
-def test_a_journal_without_its_head_still_has_its_verdicts(done, kit, first):
+def test_a_journal_without_its_head_still_has_its_verdicts(closed, kit, first):
     path = kit.logs / "queue" / "journal.jsonl"
     lines = [one for one in path.read_text().splitlines(keepends=True) if not one.startswith(f'{{"event":"{first}"')]
     path.write_text("".join(lines))
-    finished = end(done)
+    finished = end(closed)
     assert {v.suite: v.exit_code for v in finished.view.verdicts} == {"one": 5, "bad": 4, "whole": 0}
-    assert read(done, "suites/bad.log.rc") == "4\n"
+    assert read(closed, "suites/bad.log.rc") == "4\n"
     assert not (kit.logs / "suites" / "elsewhere.log.rc").exists()  # nothing shows that it had nothing to run
 
 
-def test_a_journal_cut_anywhere_can_be_finished(done, kit):
+def test_a_journal_cut_anywhere_can_be_finished(closed, kit):
     path = kit.logs / "queue" / "journal.jsonl"
     text = path.read_text()
     for cut in range(0, len(text), 97):
         path.write_text(text[:cut])
-        finished = end(done)
+        finished = end(closed)
         assert finished.late_notices == []
         assert {v.suite for v in finished.view.verdicts} <= {"one", "bad", "whole"}
 
@@ -335,3 +347,132 @@ def test_names_that_are_no_text_are_written_all_the_same(kit):
     finish(run.directory, run.session.prepared.place, rerun=str, env={"GITHUB_STEP_SUMMARY": str(path)})
     assert path.read_bytes().decode("utf-8")
     assert read(run, "report/schedule.md")
+
+
+# ---------------------------------------------------------------- attempts, parts, what was taught
+
+
+def records(run, *more):
+    for record in more:
+        run.directory.append(record)
+
+
+def outcome(run, key, **changes):
+    (found,) = (one for one in run.state.outcomes if str(one.key) == key)
+    return replace(found, **changes)
+
+
+def test_every_attempt_keeps_its_log_its_xml_and_its_time(kit):
+    kit.suite("one", {"a": f"junit a '{CASE.format('t1')}'; echo again"})
+    run = kit.run()
+    first = outcome(run, "one/a", status=Status.FAILED, exit_code=3, reason="exit code 3")
+    run.directory.archive(first.key, 1)
+    run.directory.junit_place(first.key)
+    records(run, journal.attempt_record(first, "retry"))
+    (kit.logs / "items" / "one.a.log").write_text("the second time\n")
+    (kit.logs / "junit" / "one" / "a.xml").write_text(CASE.format("t1"))
+    last = replace(first, status=Status.FLAKY, exit_code=0, attempt=2, start=9.0, stop=9.5, reason="flaky")
+    records(run, journal.outcome_record(last))
+    view = end(run).view
+    assert view.attempts == {"one/a": (first,)}
+    assert view.attempt_log_of == {("one/a", 1): str(kit.logs / "attempts" / "1" / "items" / "one.a.log")}
+    assert (view.tail_of["one/a"], view.rerun_of["one/a"]) == ("the second time\n", "pytest one/a")
+    timings, _ = tables.parse_timings(read(run, "queue/timings.tsv"))
+    assert [(row.rc, row.stop) for row in timings] == [(3, pytest.approx(first.stop, abs=1e-3)), (0, 9.5)]
+    assert sum(lane.busy for lane in view.timeline.lanes) == pytest.approx(first.seconds + 0.5)
+    text = read(run, "report/junit.xml")
+    assert "attempts/1/items/one.a.log" in text
+    # The attempt that passed teaches.
+    assert tables.parse_weights(kit.weights.read_bytes(), "w", Scope("cpu", "99"))[0].entries[first.key] == 0.5
+
+
+def test_what_was_taught_is_written_down_and_not_taught_again(done, kit):
+    kit.weights.write_text("one/a 100.0\n")
+    end(done)
+    once = kit.weights.read_bytes()
+    assert {str(key) for key in done.state.taught} == {"one/a", "one/b", "whole"}
+    end(done)
+    end(done)
+    assert kit.weights.read_bytes() == once
+    assert done.events.count("learned") == 1
+
+
+def test_a_directory_that_is_not_held_is_finished_all_the_same(done, kit):
+    done.directory.close()
+    assert end(done).late_notices == []
+    assert kit.weights.exists()
+    assert done.state.taught == frozenset()
+
+
+def test_a_journal_that_cannot_be_written_costs_the_note_and_is_told(done, kit, monkeypatch):
+    def refuse(record):
+        raise StoreError("journal.jsonl: cannot be written: No space left on device")
+
+    monkeypatch.setattr(done.directory, "append", refuse)
+    finished = end(done)
+    told = "what was learned may be learned again: journal.jsonl: cannot be written: No space left on device"
+    assert [notice.text for notice in finished.late_notices] == [told]
+    assert kit.weights.exists()
+
+
+def test_without_the_head_of_the_journal_nothing_is_learned(closed, kit):
+    path = kit.logs / "queue" / "journal.jsonl"
+    lines = [one for one in path.read_text().splitlines(keepends=True) if not one.startswith('{"event":"run"')]
+    path.write_text("".join(lines))
+    finished = end(closed)
+    assert "the head of the journal is missing, so nothing was learned" in [n.text for n in finished.late_notices]
+    assert not kit.weights.exists()
+
+
+def test_a_summary_that_holds_the_report_gets_no_second_one(done, tmp_path):
+    path = tmp_path / "summary.md"
+    for _ in range(3):
+        finish(done.directory, done.session.prepared.place, rerun=str, env={"GITHUB_STEP_SUMMARY": str(path)})
+    assert path.read_text().count("# pytest-sgpu") == 1
+
+
+def test_parts_quarantines_and_infrastructure_are_in_the_view(kit):
+    kit.suite("one", {"a": "exit 3", "b": "ran b"})
+    run = kit.run()
+    lost = outcome(run, "one/a", status=Status.LOST, reason="worker gpu0 was killed")
+    quarantine = Quarantine("gpu1", ("gpu1",), 1.0, "its health command failed")
+    records(
+        run,
+        journal.resume_record(started=5000.0, at=20.0, commit="c2"),
+        journal.quarantine_record(quarantine),
+        journal.outcome_record(lost),
+        {"event": "incomplete", "at": 21.0, "reason": "the budget is spent"},
+    )
+    view = end(run).view
+    assert [(part.number, part.commit) for part in view.parts][1:] == [(2, "c2")]
+    assert view.quarantines == (quarantine,)
+    assert view.infrastructure
+    assert view.interrupted == "the budget is spent"
+    assert {str(one.key): one.part for one in view.outcomes} == {"one/a": 2, "one/b": 1}
+
+
+def test_a_state_may_be_given(done):
+    state = replace(done.state, interrupted="controller killed at +9 s")
+    assert end(done, state=state).view.interrupted == "controller killed at +9 s"
+
+
+def test_what_was_put_right_is_told_once(done, kit, tmp_path):
+    (kit.logs / "report").rmdir()
+    (kit.logs / "report").symlink_to(tmp_path / "nowhere")
+    notice = Notice("a link was in the place of this folder; it is a folder again", "report")
+    assert end(done).late_notices == [notice]
+    assert end(done, state=replace(done.state, notices=(notice,))).late_notices == []
+
+
+def test_secrets_are_in_no_report_but_in_the_logs(kit):
+    secret = "correct-horse-battery-staple"
+    xml = f'<testsuite><testcase classname="m" name="t"><failure message="{secret}"/></testcase></testsuite>'
+    kit.suite("one", {"a": f"junit a '{xml}'; echo {secret}; exit 3"})
+    run = kit.run()
+    env = {"MY_TOKEN": secret, "GITHUB_STEP_SUMMARY": str(kit.folder / "summary.md")}
+    finished = finish(run.directory, run.session.prepared.place, rerun=lambda key: f"A={secret} {key}", env=env)
+    assert secret not in repr(finished)
+    assert finished.view.rerun_of["one/a"] == "A=*** one/a"
+    written = [path for name in ("report", "suites") for path in (kit.logs / name).iterdir()]
+    assert secret not in "".join(path.read_text() for path in (*written, kit.folder / "summary.md"))
+    assert secret in read(run, "items/one.a.log")

@@ -175,8 +175,8 @@ def test_a_failed_setup_stops_the_run_when_the_listener_says_so(kit):
 # ---------------------------------------------------------------- endings
 
 
-def test_a_listener_stops_the_run_and_running_items_end_at_once(kit, monkeypatch):
-    monkeypatch.setattr("pytest_sgpu.session.GRACE", 0.1)
+def test_a_listener_stops_the_run_and_running_items_end_at_once(kit):
+    kit.settings["grace"] = 0.1
     kit.suite(
         "one",
         {
@@ -326,15 +326,35 @@ def test_a_hang_up_that_is_ignored_stays_ignored(kit):
 # ---------------------------------------------------------------- lost workers
 
 
-def test_a_worker_that_dies_loses_its_item_and_the_next_one_takes_over(kit):
+KILLS_ONCE = "[ -e $PWD/killed ] || {{ : > $PWD/killed; kill -9 $PPID; sleep 60; }}; ran {0}"
+
+
+def test_a_worker_that_dies_loses_its_item_which_then_runs_once_more_elsewhere(kit):
+    kit.suite("one", {"kills": KILLS_ONCE.format("kills"), "then": "ran then"})
+    run = kit.run(devices=2, only=["one/kills", "one/then"])
+    assert run.statuses == {"one/kills": Status.PASSED, "one/then": Status.PASSED}
+    (lost,) = run.state.attempts[Key("one", "kills")]
+    assert "was killed by SIGKILL" in lost.reason
+    assert (lost.status, lost.attempt, lost.exit_code) == (Status.LOST, 1, None)
+    final = run.outcome("one/kills")
+    assert (final.attempt, {final.worker, lost.worker}) == (2, {"gpu0", "gpu1"})
+    assert run.directory.attempt_log(Key("one", "kills"), 1).exists()
+    assert (kit.logs / "attempts/1/items/one.kills.log.rc").read_text() == "125\n"
+    assert (kit.logs / "items/one.kills.log.rc").read_text() == "0\n"
+    assert [event for event in run.events if event in ("lost", "attempt", "outcome")].count("attempt") == 1
+    assert f"attempted one/kills on {lost.worker}: lost, lost" in run.listener.told
+
+
+def test_an_item_that_is_lost_twice_is_lost(kit):
     kit.suite("one", {"kills": "echo $PPID; kill -9 $PPID; sleep 60", "then": "ran then"})
     run = kit.run(devices=1, only=["one/kills", "one/then"])
     assert run.statuses == {"one/kills": Status.LOST, "one/then": Status.PASSED}
     lost = run.outcome("one/kills")
     assert "worker gpu0 was killed by SIGKILL" in lost.reason
-    assert (lost.worker, lost.devices, lost.exit_code) == ("gpu0", ("gpu0",), None)
+    assert (lost.worker, lost.devices, lost.exit_code, lost.attempt) == ("gpu0", ("gpu0",), None, 2)
     assert (kit.logs / "items" / "one.kills.log.rc").read_text() == "125\n"
-    assert run.events.count("lost") == 1
+    assert run.events.count("lost") == 2
+    assert run.session.unfinished == ""
 
 
 def test_a_worker_that_is_lost_at_the_last_item_ends_the_run(kit):
@@ -345,16 +365,19 @@ def test_a_worker_that_is_lost_at_the_last_item_ends_the_run(kit):
 
 
 def test_when_all_workers_are_gone_the_rest_is_not_run(kit):
-    kit.suite("one", {f"kills{n}": "kill -9 $PPID; sleep 60" for n in range(3)} | {"rest": "ran rest"})
-    run = kit.run(devices=1, only=["one/kills0", "one/kills1", "one/kills2", "one/rest"])
-    assert list(run.statuses.values()) == [Status.LOST] * 3 + [Status.NOT_RUN]
-    assert "no worker is left" in run.outcome("one/rest").reason
+    kit.suite("one", {f"kills{n}": "kill -9 $PPID; sleep 60" for n in range(2)} | {"rest": "ran rest"})
+    run = kit.run(devices=1, only=["one/kills0", "one/kills1", "one/rest"])
+    assert list(run.statuses.values()) == [Status.LOST] * 2 + [Status.NOT_RUN]
+    assert run.outcome("one/rest").reason.startswith("no worker is left")
+    assert run.session.unfinished == run.state.incomplete
+    assert "no worker is left" in run.session.unfinished
+    assert run.session.interrupted == ""
 
 
 class GoneAtStart(Fleet):
     """The second worker never comes up."""
 
-    def start(self):
+    def start(self, cancelled=None):
         first, second = self.workers
         self.ready(first)
         self.gone(second, "not started")
@@ -409,9 +432,10 @@ class LateMessages(Fleet):
 def test_what_a_lost_worker_says_later_changes_nothing(kit):
     kit.passing("one", "a", "b")
     run = kit.run(devices=1, only=["one/a", "one/b"], gateways=LateMessages)
-    assert run.statuses == {"one/a": Status.LOST, "one/b": Status.PASSED}
-    assert [str(o.key) for o in run.listener.outcomes] == ["one/a", "one/b"]
-    assert run.events.count("outcome") == 2
+    assert run.statuses == {"one/a": Status.PASSED, "one/b": Status.PASSED}
+    assert [(str(o.key), o.attempt) for o in run.listener.outcomes] == [("one/a", 2), ("one/b", 1)]
+    assert [(str(o.key), o.status) for o in run.listener.attempts] == [("one/a", Status.LOST)]
+    assert (run.events.count("outcome"), run.events.count("attempt")) == (2, 1)
 
 
 class Strangers(Fleet):
@@ -431,15 +455,34 @@ def test_an_item_that_nobody_handed_out_is_no_outcome(kit):
 # ---------------------------------------------------------------- disks
 
 
-@pytest.mark.parametrize("there", ["mkdir", "ln -s ../precious", "mkfifo"])
-def test_a_code_that_cannot_be_written_is_a_notice(kit, there):
-    kit.suite("one", {"a": f"ran a; {there} {kit.logs}/items/one.a.log.rc"})
+def test_a_code_that_cannot_be_written_is_a_notice(kit):
+    kit.suite("one", {"a": f"ran a; mkdir {kit.logs}/items/one.a.log.rc"})
     run = kit.run()
     assert run.statuses == {"one/a": Status.PASSED}
     (notice,) = run.state.notices
     assert notice.text.startswith("the exit code of an item could not be written: ")
-    assert notice.where == f"{kit.logs}/items/one.a.log.rc"
+    assert notice.where.endswith("items/one.a.log.rc")
+
+
+@pytest.mark.parametrize("there", ["ln -s ../precious", "mkfifo"])
+def test_what_an_item_puts_in_the_place_of_its_code_is_not_followed(kit, there):
+    kit.suite("one", {"a": f"ran a; {there} {kit.logs}/items/one.a.log.rc"})
+    run = kit.run()
+    assert run.statuses == {"one/a": Status.PASSED}
+    code = kit.logs / "items" / "one.a.log.rc"
+    assert (code.read_text(), code.is_symlink()) == ("0\n", False)
     assert not (kit.logs / "precious").exists()
+
+
+def test_a_folder_that_an_item_replaces_is_told_in_the_journal(kit, tmp_path):
+    away = tmp_path / "away"
+    away.mkdir()
+    swap = f"ran a; mv {kit.logs}/junit {kit.logs}/old; ln -s {away} {kit.logs}/junit"
+    kit.suite("one", {"a": swap, "b": "ran b"})
+    run = kit.run(devices=1, only=["one/a", "one/b"])
+    assert set(run.statuses.values()) == {Status.PASSED}
+    assert any("junit" in f"{notice}" for notice in run.state.notices)
+    assert list(away.iterdir()) == []
 
 
 def test_a_plan_that_cannot_be_written_is_a_notice(kit):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_sgpu.face.reports import Crash, Failure, WorkerNode, estimate_text, properties, reports
+from pytest_sgpu.face.reports import SHOWN_AS, Crash, Failure, WorkerNode, estimate_text, properties, reports
 from pytest_sgpu.model import UNKNOWN, Estimate, Key, Outcome, Status, Worker
 
 ITEM: Any = SimpleNamespace(nodeid="q.conf::one::a", location=("q.conf", 0, "one::a"), keywords={"a": object()})
@@ -35,13 +35,29 @@ def test_a_pass_has_three_phases_and_all_of_its_time_is_the_call():
 
 
 @pytest.mark.parametrize(
-    "status", [s for s in Status if s not in (Status.PASSED, Status.SETUP_FAILED)], ids=lambda status: status.name
+    "status",
+    [s for s in Status if s not in (Status.PASSED, Status.FLAKY, Status.SETUP_FAILED)],
+    ids=lambda status: status.name,
 )
 def test_a_failure_is_one_of_the_call(status):
     setup, call, teardown = made(Outcome(Key("one", "a"), status, 1, 1.0, 2.0))
     assert (setup.outcome, call.outcome, teardown.outcome) == ("passed", "failed", "passed")
     assert call.longrepr is FAILURE
     assert setup.longrepr is teardown.longrepr is None
+
+
+@pytest.mark.parametrize(("fails", "outcome"), [(False, "passed"), (True, "failed")])
+def test_what_flaky_means_is_the_callers_choice(fails, outcome):
+    setup, call, teardown = made(Outcome(Key("one", "a"), Status.FLAKY, 0, 1.0, 2.0, flaky_fails=fails))
+    assert (setup.outcome, call.outcome, teardown.outcome) == ("passed", outcome, "passed")
+    assert (call.longrepr is FAILURE) == fails
+    assert SHOWN_AS[Status.FLAKY] == "flaky"
+
+
+def test_an_attempt_is_named_where_there_was_more_than_one():
+    again = Outcome(Key("one", "a"), Status.PASSED, 0, 1.0, 2.0, attempt=3)
+    assert dict(properties(again, ""))["attempt"] == 3
+    assert "attempt" not in dict(properties(PASSED, ""))
 
 
 def test_a_setup_that_failed_is_an_error_and_nothing_was_called():

@@ -1,0 +1,137 @@
+"""The plain lines between those of the items: attempts, slow items, leaks, devices, the budget."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_sgpu.core.messages import LOST, PROBE, QUARANTINE, RETRY
+from pytest_sgpu.engine.events import ItemSlow
+from pytest_sgpu.face.news import attempt_line, device_line, leak_lines, slow_line
+from pytest_sgpu.model import Estimate, Item, Key, Leftover, Outcome, Plan, PlanEntry, Status, Worker
+from pytest_sgpu.report import budget_text
+from pytest_sgpu.report.pieces import plain
+
+KEY = Key("torch", "test_x")
+FAILED = Outcome(KEY, Status.FAILED, 1, worker="gpu2", devices=("gpu2",), reason="exit code 1")
+
+
+RETRIED = "again at the end, on another device"
+PROBED = "again at once, on another device, to tell its device from the test"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "why", "told"),
+    [
+        (FAILED, RETRY, "RETRY torch/test_x failed on gpu2 (exit code 1); again at the end, on another device"),
+        (
+            FAILED,
+            PROBE,
+            f"PROBE torch/test_x failed on gpu2 (exit code 1); {PROBED}",
+        ),
+        (
+            Outcome(KEY, Status.LOST, worker="gpu2", devices=("gpu2",), reason="worker gpu2 was killed by SIGKILL"),
+            LOST,
+            "LOST torch/test_x was lost on gpu2 (worker gpu2 was killed by SIGKILL); again at once, on another device",
+        ),
+        (
+            Outcome(KEY, Status.STOPPED, devices=("gpu2",), reason="gpu2 is quarantined: said already"),
+            QUARANTINE,
+            "QUARANTINE torch/test_x was ended on gpu2; again at the head of the queue, on another device",
+        ),
+        (
+            Outcome(KEY, Status.NO_TESTS, 0, devices=("gpu0", "gpu1"), reason="ran nothing: no JUnit case"),
+            RETRY,
+            f"RETRY torch/test_x ran nothing on gpu0,gpu1 (ran nothing: no JUnit case); {RETRIED}",
+        ),
+        (
+            Outcome(KEY, Status.TIMED_OUT),
+            RETRY,
+            "RETRY torch/test_x timed out on -; again at the end, on another device",
+        ),
+    ],
+)
+def test_an_attempt_that_is_over(outcome, why, told):
+    assert plain(attempt_line(outcome, why, 2)) == told
+
+
+def test_with_one_device_there_is_no_other():
+    assert plain(attempt_line(FAILED, RETRY, 1)).endswith("; again at the end")
+    assert plain(attempt_line(FAILED, LOST, 1)).endswith("; again at once")
+
+
+def slow(line="waiting for the server", *, seconds=1.5, quiet=0.5):
+    worker = Worker("gpu0", ())
+    return plain(slow_line(ItemSlow(worker, "s/hang", seconds, 3.0, quiet, line, 7.0)))
+
+
+def test_an_item_that_is_slow():
+    assert slow() == 'SLOW s/hang runs for 1.5 s of 3 s on ; last output 0.5 s ago: "waiting for the server"'
+    assert slow("", quiet=1.5).endswith("; no output so far")
+    assert slow(" ", quiet=0.5).endswith("; last output 0.5 s ago")
+
+
+def test_what_an_item_left():
+    left = [Leftover(4711, "python server.py"), Leftover(4712, "[kworker]")]
+    assert [plain(line) for line in leak_lines("torch/test_x", left, 0.52)] == [
+        'LEAK torch/test_x left pid 4711 "python server.py", 0.5 s after its end',
+        'LEAK torch/test_x left pid 4712 "[kworker]", 0.5 s after its end',
+    ]
+    assert leak_lines("torch/test_x", (), 0.0) == []
+    many = leak_lines("torch/test_x", [Leftover(n, "x") for n in range(200)], 0.5)
+    assert len(many) == 11
+    assert plain(many[-1]) == "LEAK torch/test_x left 190 more"
+
+
+def test_news_of_a_device():
+    assert device_line("HELD gpu0: 3 items") == (("HELD ", "warn"), ("gpu0: 3 items", ""))
+
+
+HOSTILE = "a\x1b[31m\r\n::error::\u202e" + "x" * 5000
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [attempt_line(Outcome(Key("s", HOSTILE), Status.FAILED, devices=(HOSTILE,), reason=HOSTILE), RETRY, 2)],
+        [slow_line(ItemSlow(Worker("gpu0", ()), HOSTILE, 1.0, 2.0, 0.5, HOSTILE, 1.0))],
+        leak_lines(HOSTILE, [Leftover(1, HOSTILE)], 0.5),
+        [device_line(HOSTILE)],
+    ],
+)
+def test_each_is_one_printable_line_whatever_an_item_wrote(lines):
+    for line in lines:
+        text = plain(line)
+        assert text.isprintable()
+        assert len(text) < 3500
+
+
+# ---------------------------------------------------------------- the budget, before the run
+
+
+def plan(*seconds, devices=1):
+    entries = [
+        PlanEntry(rank, Item(Key("s", f"t{rank}"), ("x",), 1, rank), Estimate(one, known=one is not None))
+        for rank, one in enumerate(seconds, start=1)
+    ]
+    return Plan(tuple(entries), devices)
+
+
+def test_a_plan_that_fits_needs_no_word():
+    assert budget_text.lines(plan(30.0, 30.0), 60.0) == []
+    assert budget_text.lines(plan(30.0, 30.0, devices=2), 30.0) == []
+    assert budget_text.lines(plan(None, None), 1.0) == []
+
+
+def test_a_plan_that_does_not_fit_is_told_with_what_will_not_run():
+    assert budget_text.lines(plan(300.0, 200.0, 100.0), 400.0) == [
+        "sgpu: the plan needs 10m00s, 3m20s more than the budget of 6m40s; 2 items will probably not run:",
+        "  s/t2 (200s)",
+        "  s/t3 (100s)",
+    ]
+    assert budget_text.lines(plan(300.0, None), 100.0)[0].startswith("sgpu: the plan needs at least 5m00s, 3m20s more")
+
+
+def test_many_are_counted():
+    told = budget_text.lines(plan(*[100.0] * 50), 100.0)
+    assert len(told) == 12
+    assert told[-1] == "  ... and 39 more"
