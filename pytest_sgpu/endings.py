@@ -24,6 +24,7 @@ class Endings:
     def __init__(self, gates: Gateways, ledger: Ledger, clock: RunClock, grace: float) -> None:
         self.reason = ""
         self.grace = grace
+        self._hurried = False
         self._gates = gates
         self._ledger = ledger
         self._clock = clock
@@ -35,10 +36,13 @@ class Endings:
         """End the run, for this reason. Only the first one counts."""
         if not self.reason:
             self.reason = reason
-            self._ledger.stopping(reason)
+            self._ledger.stopping(reason, self.grace)
 
-    def hurry(self) -> None:
-        """Take the grace away, also from what is being ended now."""
+    def hurry(self, name: str) -> None:
+        """Take the grace away, also from what is being ended now, for a signal of this name."""
+        if not self._hurried:
+            self._hurried = True
+            self._ledger.hurried(name)
         self.grace = 0.0
         for worker, (_, reason) in list(self._due.items()):
             self.kill(worker, reason)

@@ -47,6 +47,8 @@ def finalize(path: Path, env: Mapping[str, str], weights: Path | None = None) ->
         notices = (*notices, *_codes(directory, state))
         finished = finish(directory, place, rerun=_rerun(state), env=env, state=state)
         finished.late_notices[:0] = notices
+        # pytest writes its cache at its own end: after a kill --lf knows nothing of this run.
+        finished.view = replace(finished.view, remembered=state.ended)
         return finished, _exit_code(state)
     finally:
         directory.close()

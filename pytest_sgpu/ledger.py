@@ -151,7 +151,8 @@ class Ledger:
             }
         )
         if verdict:
-            self.listener.device(f"UNHEALTHY {worker.place}: {verdict}")
+            log = self.directory.shown(self.directory.health_log(worker.place))
+            self.listener.device(f"UNHEALTHY {worker.place}: {verdict}; log: {log}")
 
     def quarantined(self, quarantine: Quarantine) -> None:
         """Write down and tell that a device gets no more items."""
@@ -170,10 +171,14 @@ class Ledger:
 
     # -- endings ----------------------------------------------------------------------------------
 
-    def stopping(self, reason: str) -> None:
-        """Write down and tell that the run is being ended."""
+    def stopping(self, reason: str, grace: float) -> None:
+        """Write down and tell that the run is being ended. ``grace``: seconds that running items have."""
         self.append({"event": "stop", "at": self.clock(), "reason": reason})
-        self.listener.stopping(reason, self.progress)
+        self.listener.stopping(reason, grace, self.progress)
+
+    def hurried(self, reason: str) -> None:
+        """Tell that running items have no more time. The journal has why they end, and when they do."""
+        self.listener.hurried(reason, self.progress)
 
     def incomplete(self, reason: str) -> None:
         """Write down and tell, once, that something will not run."""

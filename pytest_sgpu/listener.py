@@ -24,7 +24,8 @@ class Progress:
 
     ``remaining`` are seconds of known items without an outcome, ``unknown`` is how many others there are.
     ``running`` goes by the id of the worker. ``failed`` counts what fails the run, ``flaky`` what failed
-    first and passed later. What a resumed run keeps of its earlier parts counts as done.
+    first and passed later; what was never started is in none of them. What a resumed run keeps of its earlier
+    parts counts as done.
     """
 
     total: int
@@ -62,7 +63,9 @@ class Progress:
             del self.running[outcome.worker]
 
     def kept(self, outcome: Outcome) -> None:
-        """Count an item that had its outcome before this run began."""
+        """Count an item that has its outcome, perhaps since before this run began. One that never began is not done."""
+        if outcome.status is Status.NOT_RUN:
+            return
         self.done += 1
         self.failed += outcome.failed
         self.flaky += outcome.status is Status.FLAKY
@@ -89,8 +92,11 @@ class Listener(Protocol):
     def device(self, text: str) -> None:
         """Hear one line about a device: quarantined, held, released, or unwell."""
 
-    def stopping(self, reason: str, progress: Progress) -> None:
-        """Hear that no new items start from here on, and running ones are being ended."""
+    def stopping(self, reason: str, grace: float, progress: Progress) -> None:
+        """Hear that no new items start from here on, and running ones are being ended: ``grace`` seconds at most."""
+
+    def hurried(self, reason: str, progress: Progress) -> None:
+        """Hear that the grace is over: what runs is being killed."""
 
     def incomplete(self, reason: str) -> None:
         """Hear that something will not run though nobody has stopped the run."""

@@ -23,6 +23,7 @@ from pytest_sgpu.report.view import RunView
 
 SUMMARY_LIMIT = 1024 * 1024  # bytes that GitHub takes for one step's summary; a longer one is dropped whole
 _SUMMARY_MARGIN = 16 * 1024
+_NAMED = 10  # items in one notice
 _TAIL = 16_384  # bytes of a log that a report looks at
 
 
@@ -119,7 +120,7 @@ def _teach(
 
     table, notices = update_weights(place, state.scope, change, patience=lock_wait)
     losses.notices.extend(notice for notice in notices if notice not in state.notices)
-    losses.notices.extend(_gone(before, state.labels, place) if state.labels else ())
+    losses.notices.extend(_gone(before, table, state.labels, place) if state.labels else ())
     taught = measured.keys() & table.entries.keys()  # nothing, when it could not be written
     if taught and directory.is_held:
         _remember(directory, taught, losses)
@@ -210,19 +211,32 @@ def _view(
             if one.start is not None
         },
         quarantines=state.quarantines,
+        health_log_of={
+            one.worker: directory.shown(path)
+            for one in state.quarantines
+            if (path := directory.health_log(",".join(one.devices))).is_file()
+        },
         parts=state.parts,
         infrastructure=verdict.infrastructure(state.outcomes, state.quarantines, state.attempts),
     )
 
 
-def _gone(before: Sequence[Key], labels: Sequence[str], place: WeightPlace) -> list[Notice]:
-    """Say which suites lost their weights: a surprise when two confs share a table."""
-    suites = sorted({key.suite for key in before} - set(labels))
-    if not suites:
+def _gone(before: Sequence[Key], table: WeightTable, labels: Sequence[str], place: WeightPlace) -> list[Notice]:
+    """Say what lost its weights: suites, a surprise when two confs share a table, and items that are not there now."""
+    if not table.entries:  # it could not be written
         return []
+    suites = sorted({key.suite for key in before} - set(labels))
     count = sum(key.suite in suites for key in before)
-    text = f"dropped {counted(count, 'weight')} of suites that are in no conf file of this run: {', '.join(suites)}"
-    return [Notice(text, str(place.write))]
+    items = [str(key) for key in before if key.suite in labels and key not in table.entries]
+    notices = []
+    if suites:
+        text = f"dropped {counted(count, 'weight')} of suites that are in no conf file of this run: {', '.join(suites)}"
+        notices.append(Notice(text, str(place.write)))
+    if items:
+        more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
+        text = f"{counted(len(items), 'item')} of earlier runs exist no more: {', '.join(items[:_NAMED])}{more}"
+        notices.append(Notice(text, str(place.write)))
+    return notices
 
 
 def _has_log(outcome: Outcome) -> bool:

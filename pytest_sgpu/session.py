@@ -308,7 +308,7 @@ class Session:
         if name == signals.PAUSE.name:
             self._endings.pause()
         elif self._endings.reason:
-            self._endings.hurry()
+            self._endings.hurry(name)
         else:
             self._stop(f"stopped by {name}")
 

@@ -198,7 +198,11 @@ class _Folding:
         return max(1, len(self.parts))
 
     def _attempted(self, outcome: Outcome) -> None:
-        self.attempts[outcome.key] = (*self.attempts.get(outcome.key, ()), outcome)
+        self.attempts[outcome.key] = (*self._before(outcome), outcome)
+
+    def _before(self, outcome: Outcome) -> tuple[Outcome, ...]:
+        """Give the other attempts at an item. One that waited and was cut off ends with the outcome it had."""
+        return tuple(one for one in self.attempts.get(outcome.key, ()) if one.attempt != outcome.attempt)
 
     def _estimates(self) -> dict[Key, Estimate]:
         plan: Plan | None = self.head.get("plan")
@@ -207,6 +211,9 @@ class _Folding:
     def result(self) -> RunState:
         """Give the state of the run."""
         order = dict.fromkeys((*self._estimates(), *self.outcomes))
+        for key, outcome in self.outcomes.items():
+            if key in self.attempts:
+                self.attempts[key] = self._before(outcome)
         return RunState(
             **self.head,
             notices=(*self.notices, *capped(self.damage, NAME)),
@@ -215,7 +222,7 @@ class _Folding:
             interrupted=self.interrupted,
             wall=self.wall,
             ended=self.ended,
-            attempts=self.attempts,
+            attempts={key: some for key, some in self.attempts.items() if some},
             quarantines=tuple(self.quarantines),
             parts=tuple(self.parts),
             taught=self.taught,

@@ -26,11 +26,15 @@ _FORM = f"an item line is: {_PROTOCOL}; a tag has no blanks and nothing invisibl
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What the two listings of a suite printed. ``known`` None: the second one failed, ``problem`` says how."""
+    """What the two listings of a suite printed. ``known`` None: the second one failed, ``problem`` says how.
+
+    ``complaint``: what a shell said of the script itself during the first one, though it ended well.
+    """
 
     runnable: Tags
     known: Tags | None
     problem: str = ""
+    complaint: str = ""
 
 
 def parse_listing(stdout: str, suite: Suite) -> Tags:
@@ -125,14 +129,18 @@ def _notices(suite: Suite, listing: Listing) -> list[Notice]:
             f"with TE_CI_LIST_ITEMS=1 it is to print a line '{_PROTOCOL}' for each call line, and run nothing; "
             f"if it knows no list mode, write '{Mode.OPAQUE.value}' as its mode",
         )
+    notices = []
+    if listing.complaint:
+        text = f"suite {suite.label}: while it listed its items its shell said '{printable(listing.complaint)}'"
+        notices = [Notice(f"{text}; a line that it cannot run is missing from the plan", place(suite))]
     if listing.known is None:
         text = f"suite {suite.label}: its second listing (TE_CI_SKIP_CHECK_SUPPORTED=1) failed{cause}"
-        return [Notice(f"{text}; none of its weights are pruned", place(suite))]
+        return [*notices, Notice(f"{text}; none of its weights are pruned", place(suite))]
     if not listing.runnable:
         count = len(listing.known)
         text = f"suite {suite.label} has nothing to run here: its probes leave out all of its items ({count})"
-        return [Notice(text, place(suite))]
-    return []
+        return [*notices, Notice(text, place(suite))]
+    return notices
 
 
 def _who(suite: Suite) -> str:

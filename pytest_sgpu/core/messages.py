@@ -159,7 +159,8 @@ Command = Assign | Kill | Respawn | Retire | Record | Requeue | Quarantined | He
 
 
 def is_calm(command: Command) -> bool:
-    return isinstance(command, (Assign, Record))  # after which nothing more fits an idle worker than before
+    """Whether nothing more fits an idle worker after this than before."""
+    return isinstance(command, (Assign, Record))
 
 
 def is_record(command: Command) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -28,6 +29,7 @@ _ITEM = MARK.encode()
 # A line longer than this is read in pieces; no tag is that long.
 _LONGEST_LINE = 1 << 16
 _HINT = "with TE_CI_LIST_ITEMS=1 a script prints its item lines, runs nothing, and ends with 0"
+_SHELL_ERROR = re.compile(rb"^.*: (?:command )?not found$|^.*\bsyntax error\b.*$", re.IGNORECASE | re.MULTILINE)
 _LAST_LINES = 20
 _LAST_BYTES = 1 << 16
 
@@ -120,6 +122,7 @@ def list_all(
     ]
     texts: dict[int, str] = {}
     failures: dict[int, str] = {}
+    complaints: dict[int, str] = {}
     accounts: dict[int, str] = {}
     running = side_by_side(commands, time_limit=time_limit, parallel=parallel or 2 * (os.cpu_count() or 1))
     with _swept(cookie), contextlib.closing(running):
@@ -127,6 +130,7 @@ def list_all(
             suite = asked[ended.position // 2]
             if not ended.failure:
                 texts[ended.position] = _item_lines(ended.stdout, suite)
+                complaints[ended.position] = _complaint(ended.stderr)
                 continue
             failures[ended.position] = ended.failure
             if ended.position % 2 == 0:
@@ -138,6 +142,7 @@ def list_all(
             parse_listing(texts[first], suite),
             parse_listing(texts[first + 1], suite) if first + 1 in texts else None,
             failures.get(first + 1, ""),
+            complaints.get(first, ""),
         )
         for first, suite in zip(range(0, 2 * len(asked), 2), asked, strict=True)
     }
@@ -197,6 +202,12 @@ def _account(suite: Suite, ended: Ended) -> str:
         if last:
             parts += [f"  the end of its {name}:", last]
     return "\n".join(parts)
+
+
+def _complaint(stderr: IO[bytes]) -> str:
+    """Give the last thing that a shell said of the script itself: a line that it could not run lists no item."""
+    found = _SHELL_ERROR.findall(_tail(stderr))
+    return one_line(found[-1].decode("utf-8", "replace"), 200) if found else ""
 
 
 def _tail(file: IO[bytes]) -> bytes:

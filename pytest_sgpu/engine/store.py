@@ -12,7 +12,7 @@ from typing import Any
 from pytest_sgpu.core import journal
 from pytest_sgpu.core.cells import capped
 from pytest_sgpu.core.redact import Redactor
-from pytest_sgpu.engine import journal_file
+from pytest_sgpu.engine import journal_file, owner
 from pytest_sgpu.engine.files import replace, why
 from pytest_sgpu.engine.journal_file import JournalFile
 from pytest_sgpu.engine.lock import Lock
@@ -27,6 +27,7 @@ __all__ = ["FOLDERS", "RunDirectory", "replace", "why"]
 # The folder of the marks goes last: whoever is killed while it clears leaves a directory that is still known.
 FOLDERS = ("items", "suites", "junit", "report", "setup", "health", "attempts", "queue")
 _MARKS = (journal_file.NAME, "queue/queue.tsv")
+_ASIDE = "unfinished"
 _LOCK = ".sgpu.lock"
 _LOCK_PATIENCE = 0.2  # seconds; who only looks whether it is free holds it for less
 _OUR_TURN = frozenset(("run", "resume"))
@@ -94,14 +95,25 @@ class RunDirectory(Places):
     def open(self, started: float) -> None:
         """Take the directory for this run: lock it, clear what the last run left, make the folders.
 
+        A run that was killed, and so wrote nothing of what it did, is not cleared but set aside, one of them.
         ``started`` is epoch seconds. Raises StoreError when another run holds it or it cannot be written.
         """
         with self._taking():
+            if self.holds_run and self._owner.last_sign() is not None:
+                self._set_aside()
             self._owner.take(started)
             for name in FOLDERS:
                 self._folder.clear(name)
                 self._folder.make(name)
             self._journal.create()
+
+    def _set_aside(self) -> None:
+        self._folder.clear(_ASIDE)
+        for name in (*FOLDERS, owner.NAME):
+            self._folder.move(name, f"{_ASIDE}/{name}")
+        place = self.shown(self.path / _ASIDE)
+        text = f"the last run in this directory was killed; it was moved to {place}"
+        self.notices.append(Notice(f"{text}, where `sgpu finalize {place}` writes its results"))
 
     def resume(self, started: float) -> None:
         """Take the directory to go on with the run that it holds: lock it, and keep everything.
@@ -143,8 +155,8 @@ class RunDirectory(Places):
             raise self._in_use(hint)
 
     def _in_use(self, hint: str = "") -> StoreError:
-        owner = self._owner.text()
-        return StoreError(f"{self.path}: another run uses this log directory ({owner})", hint or _OTHER_HINT)
+        holder = self._owner.text()
+        return StoreError(f"{self.path}: another run uses this log directory ({holder})", hint or _OTHER_HINT)
 
     def close(self) -> None:
         """Give the directory free. Does nothing when this process does not hold it."""

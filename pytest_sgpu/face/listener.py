@@ -10,7 +10,7 @@ from pytest_sgpu.core.text import duration, one_line
 from pytest_sgpu.engine.events import ItemSlow
 from pytest_sgpu.engine.store import RunDirectory
 from pytest_sgpu.face.collect import SgpuItem
-from pytest_sgpu.face.news import device_line
+from pytest_sgpu.face.news import device_line, hurried_line, stopping_line
 from pytest_sgpu.face.reports import Crash, Failure, WorkerNode, reports
 from pytest_sgpu.face.terminal import Terminal
 from pytest_sgpu.listener import Progress
@@ -116,10 +116,13 @@ class Listener:
         reason = self._session.shouldfail or self._session.shouldstop
         return str(reason) if reason else ""
 
-    def stopping(self, reason: str, progress: Progress) -> None:
-        """Say that the run is being ended."""
-        running = len(progress.running)
-        self._terminal.say(f"sgpu: {reason}: no new items, ending {running} running", "warn")
+    def stopping(self, reason: str, grace: float, progress: Progress) -> None:
+        """Say that the run is being ended, how long that takes, and how it takes no time."""
+        self._terminal.say(stopping_line(reason, grace, len(progress.running)))
+
+    def hurried(self, reason: str, progress: Progress) -> None:
+        """Say that the grace is over."""
+        self._terminal.say(hurried_line(reason, len(progress.running)))
 
     def incomplete(self, reason: str) -> None:
         """Say that not everything will run."""

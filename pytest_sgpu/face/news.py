@@ -44,11 +44,28 @@ def leak_lines(who: str, left: Sequence[Leftover], late: float) -> list[Line]:
     """Name what an item left behind, a process a line. ``who``: its key, or ``setup of SUITE``."""
     made = []
     for process in left[:_LEAKS_SHOWN]:
-        what = f' left pid {process.pid} "{text.one_line(process.command, _COMMAND)}", {late:.1f} s after its end'
+        command = text.one_line(process.command, _COMMAND)
+        what = f' left pid {process.pid} "{command}", {late:.1f} s after its end; killed'
         made.append(line(("LEAK ", "warn"), (key_text(who), "bold"), what))
     if len(left) > _LEAKS_SHOWN:
-        made.append(line(("LEAK ", "warn"), (key_text(who), "bold"), f" left {len(left) - _LEAKS_SHOWN} more"))
+        made.append(line(("LEAK ", "warn"), (key_text(who), "bold"), f" left {len(left) - _LEAKS_SHOWN} more; killed"))
     return made
+
+
+def stopping_line(reason: str, grace: float, running: int) -> Line:
+    """Say that the run is being ended. ``grace``: seconds that the running items have, unless a signal comes."""
+    said = f"sgpu: {text.one_line(reason, _REASON)}: no new items"
+    if running:
+        said += f", ending {running} running"
+        again = "^C again" if reason.endswith("SIGINT") else "^C"
+        said += f" (up to {grace:g} s; {again} ends them now)" if grace else " now"
+    return line((said, "warn"))
+
+
+def hurried_line(name: str, running: int) -> Line:
+    """Say that a further signal has taken the grace away."""
+    what = f"killing {running} running now" if running else "ending now"
+    return line((f"sgpu: {text.one_line(name, _REASON)}: {what}, without grace", "warn"))
 
 
 def device_line(said: str) -> Line:

@@ -18,6 +18,8 @@ from pytest_sgpu.engine import scripts
 from pytest_sgpu.prepare import GRACE, Options
 
 _REPEATED_ENV = ("TEST_LEVEL", "TEST_SGPU", "TEST_MGPU")
+# What ends an item or makes it a failure: without it, what hung would hang again.
+_REPEATED = ("sgpu_timeout", "sgpu_stall", "sgpu_grace", "sgpu_leaks")
 _RERUN_LOG_DIR = "test-results/rerun"  # of its own, so that trying one item again keeps the logs of the run
 _FORCE = "force"
 _MOST_RETRIES = 100
@@ -146,6 +148,10 @@ def rerun_head(config: pytest.Config, chosen: Options) -> str:
     words = ["pytest", "-p", "sgpu", *(f"--sgpu-conf={name}" for name in chosen.conf_names)]
     if chosen.gpus:
         words.append(f"--sgpu-gpus={chosen.gpus}")
+    for name in _REPEATED:
+        value = config.getoption(name)  # its ini twin is read again
+        if value is not None:
+            words.append(f"--{name.replace('_', '-')}={value}")
     for option, name in (("--sgpu-weights", "sgpu_weights"), ("-c", "inifilename"), ("--rootdir", "rootdir")):
         value = config.getoption(name, None)
         if value:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -106,7 +108,10 @@ class Terminal:
         head = f"sgpu: {len(names)} device{'s' * (len(names) != 1)}{virtual}: {' '.join(shown)}; "
         head += f"arch {prepared.scope.arch}, level {prepared.scope.level}, {len(prepared.table.entries)} known weights"
         notices = (text.one_line(self._clean(str(notice)), 400) for notice in prepared.notices)
-        return [head, *(f"sgpu: warning: {notice}" for notice in notices)]
+        left_out = Counter(key.suite for key in prepared.census.known - prepared.census.runnable)
+        named = ", ".join(f"{count} of {text.printable(suite)}" for suite, count in sorted(left_out.items()))
+        lines = [head, *([f"sgpu: lines that the suites' probes leave out here: {named}"] if named else [])]
+        return [*lines, *(f"sgpu: warning: {notice}" for notice in notices)]
 
     def plan(self, lines: Iterable[str]) -> None:
         """Print the plan before a run, unless -q."""
@@ -223,7 +228,7 @@ class Terminal:
         finished = self.view
         if finished is None:
             return
-        view = finished.view
+        view = replace(finished.view, remembered=hasattr(self._config, "cache"))
         writer = self._writer
         if writer is None:
             return

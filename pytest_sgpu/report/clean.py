@@ -41,6 +41,7 @@ def cleaned(view: RunView, clean: Clean) -> RunView:
             replace(one, worker=clean(one.worker), devices=tuple(map(clean, one.devices)), reason=clean(one.reason))
             for one in view.quarantines
         ),
+        health_log_of={clean(worker): clean(path) for worker, path in view.health_log_of.items()},
         parts=tuple(replace(one, commit=clean(one.commit)) for one in view.parts),
         title=clean(view.title),
     )

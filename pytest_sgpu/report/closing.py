@@ -35,13 +35,12 @@ def closing_lines(
     weights: str = "",
     interrupted: str = "",
     view: RunView | None = None,
-    resume: str = "",
     clean: Clean = unchanged,
 ) -> list[Line]:
     """Say what a green or red count does not: passes to look at, what never ran, and where everything is.
 
     The four paths are left out where "". ``interrupted``: why the run ended early. ``view`` adds what only it
-    knows: attempts, devices, parts. ``resume``: other words for how to go on with what has no final outcome.
+    knows: attempts, devices, parts.
     """
     known = tuple(outcomes)
     made: list[Line] = []
@@ -56,12 +55,19 @@ def closing_lines(
     for label, path in (("report", report), ("logs", logs), ("junit", junit), ("weights", weights)):
         if path:
             made.append(line((f"{label + ':':<9}", "dim"), text.printable(clean(path))))
-    if any(outcome.failed and outcome.status is not Status.NOT_RUN for outcome in known):
-        made.append(line(("next:    ", "dim"), "the same command with --lf runs only what did not pass"))
-    step = resume or (next_text(view).replace("`", "").rstrip(".") if view is not None else "")
-    if step:
-        made.append(line(("next:    ", "dim"), text.one_line(step, _SAID)))
-    return made
+    return [*made, *_next(known, view)]
+
+
+def _next(known: Sequence[Outcome], view: RunView | None) -> list[Line]:
+    """Say what to type now: first what brings the run to its end, then what tries failures again."""
+    steps = []
+    if view is not None and (step := next_text(view)):
+        steps.append(step.replace("`", "").rstrip("."))
+    failed = any(outcome.failed and outcome.status is not Status.NOT_RUN for outcome in known)
+    if failed and (view is None or view.remembered):
+        again = "is a new run of what failed or was stopped" if steps else "runs only what did not pass"
+        steps.append(f"the same command with --lf {again}")
+    return [line(("next:    ", "dim"), text.one_line(step, _SAID)) for step in steps]
 
 
 def _head(view: RunView) -> list[Line]:
@@ -125,7 +131,9 @@ def _devices(view: RunView) -> list[Line]:
     for one in view.quarantines:
         place = ",".join(one.devices) or one.worker
         said = text.one_line(f"{place} at t+{one.at:.0f}s: {one.reason}", _SAID)
-        made.append(line(("quarantined: ", "fail"), said))
+        log = view.health_log_of.get(one.worker, "")
+        more = f", log of the health command {text.printable(log)}" if log else ""
+        made.append(line(("quarantined: ", "fail"), said, (more, "dim")))
     for found in suspicions(view)[:_LISTED]:
         said = f"{found.device}: {found.key} failed there and passed on {found.passed_on}"
         made.append(line(("suspect: ", "warn"), text.one_line(said, _SAID)))

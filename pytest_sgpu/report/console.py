@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pytest_sgpu.core import text
 from pytest_sgpu.core.redact import Clean, unchanged
 from pytest_sgpu.core.timeline import Lane, Timeline
-from pytest_sgpu.core.verdict import signal_of
+from pytest_sgpu.core.verdict import NO_TESTS_CODE, signal_of
 from pytest_sgpu.model import Estimate, Key, Outcome, Status
 from pytest_sgpu.report.clean import clean_outcome
 from pytest_sgpu.report.closing import closing_lines
 from pytest_sgpu.report.pieces import GAP, Line, estimate_text, key_text, line, shorten, style_of, table
-from pytest_sgpu.report.words import leftover_text
+from pytest_sgpu.report.words import leftover_text, without_proof
 
 __all__ = [
     "closing_lines",
@@ -36,7 +36,8 @@ _LANES = 16
 _NAME_LIMIT = 14
 _TENTH = 0.05  # what would be shown as 0.0s is not shown
 _TAIL_BYTES = 200_000  # more of a log than twelve lines need is not even looked at
-_PROOF_HINT = "a program may print `TE_CI_RAN <tag>`; see sgpu_allow_empty"
+_SELECTION_HINT = "check what its line selects: -k, the name of the test file"
+_PROOF_HINT = "te_ci_program runs a program that is no test; other scripts print `TE_CI_RAN <tag>`, or see sgpu_allow_empty"
 
 
 def finished_line(outcome: Outcome, clock_text: str, done: int, total: int, width: int) -> Line:
@@ -78,7 +79,7 @@ def setup_line(suite: str, place: str, seconds: float, exit_code: int | None, cl
 
 def _leak_lines(outcome: Outcome) -> list[Line]:
     """Give a line for each process that an item left behind, five at most and a count."""
-    key, after = key_text(outcome.key), f", {outcome.late:.1f} s after its end"
+    key, after = key_text(outcome.key), f", {outcome.late:.1f} s after its end; killed"
     made = [
         line(("LEAK ", "warn"), key, f" left {text.one_line(leftover_text(one), 400)}{after}")
         for one in outcome.left[:_LEAKS_SHOWN]
@@ -155,9 +156,10 @@ def failure_block(
     if outcome.reason:
         made.append(line("  ", text.one_line(outcome.reason, max(_REASON_LEAST, 4 * width))))
     made += _failing(outcome, width)
-    made += _tail(tail, log_path)
+    made += _tail(tail, outcome.key, log_path)
     if outcome.status is Status.NO_TESTS and not outcome.junit.damage:
-        made.append(line(("  hint: ", "dim"), _PROOF_HINT))
+        selected_nothing = outcome.exit_code == NO_TESTS_CODE
+        made.append(line(("  hint: ", "dim"), _SELECTION_HINT if selected_nothing else _PROOF_HINT))
     made += [line("  ", *one) for one in _leak_lines(outcome)]
     if log_path:
         made.append(line(("  log: ", "dim"), text.printable(log_path)))
@@ -178,9 +180,9 @@ def _failing(outcome: Outcome, width: int) -> list[Line]:
     return made
 
 
-def _tail(tail: bytes | str, log_path: str) -> list[Line]:
+def _tail(tail: bytes | str, key: Key, log_path: str) -> list[Line]:
     whole = len(tail) <= _TAIL_BYTES
-    lines = text.quoted(tail[-_TAIL_BYTES:].rstrip()).split("\n")[-TAIL_LINES:]
+    lines = text.quoted(without_proof(tail[-_TAIL_BYTES:], key).rstrip()).split("\n")[-TAIL_LINES:]
     if lines == [""]:
         return [line(("  it printed nothing", "dim"))] if log_path and whole else []
     return [line((one[: len(text.QUOTE)], "dim"), one[len(text.QUOTE) :]) for one in lines]

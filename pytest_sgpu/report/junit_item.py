@@ -14,7 +14,7 @@ from pytest_sgpu.core.redact import Clean, unchanged
 from pytest_sgpu.core.text import counted, decoded, one_line, printable
 from pytest_sgpu.model import Outcome, Part, Status
 from pytest_sgpu.report.junit_read import Case, Cases, Source
-from pytest_sgpu.report.words import left_text, where_text
+from pytest_sgpu.report.words import left_text, where_text, without_proof
 
 TAIL_LIMIT = 1 << 16
 MESSAGE_LIMIT = 1000
@@ -103,7 +103,7 @@ def described(  # noqa: PLR0917 - what there is to say of an attempt
     if log:
         lines.append(f"log: {clean(log)}")
     end = clean(decoded(tail() if callable(tail) else tail))[-TAIL_LIMIT:]
-    shown = printable(end, multiline=True).strip("\n")
+    shown = printable(without_proof(end, outcome.key), multiline=True).strip("\n")
     if shown:
         lines += ["last lines:", shown]
     return "\n".join(lines)

@@ -20,7 +20,7 @@ from pytest_sgpu.report.clean import cleaned
 from pytest_sgpu.report.job_summary import FAILED_HEAD, SUITES_HEAD, summary
 from pytest_sgpu.report.md_text import NAME_LIMIT, cell, code, fence, table
 from pytest_sgpu.report.view import RunView
-from pytest_sgpu.report.words import left_text, parts_text
+from pytest_sgpu.report.words import left_text, parts_text, without_proof
 
 __all__ = ["headline", "schedule", "summary"]
 
@@ -64,7 +64,9 @@ def _heading(title: str) -> str:
 def headline(view: RunView) -> str:
     """Say in one sentence how the run went."""
     counts = Counter(outcome.status for outcome in view.outcomes)
-    ends = ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status]) or "nothing ran"
+    skipped = sum(outcome.status is Status.PASSED and outcome.junit.only_skips for outcome in view.outcomes)
+    doubt = {Status.PASSED: f" ({skipped} with every test skipped)" if skipped else ""}
+    ends = [f"{counts[status]} {status.value}{doubt.get(status, '')}" for status in Status if counts[status]]
     line = view.timeline
     said = [f"utilisation {line.utilisation:.0%} of {counted(len(view.devices), 'device')}"]
     said.append(
@@ -72,7 +74,7 @@ def headline(view: RunView) -> str:
     )
     if view.predicted:
         said.append(f"predicted {duration(view.predicted)}")
-    whole = f"**{ends}** of {counted(len(view.outcomes), 'item')} in {duration(view.wall)}: {', '.join(said)}."
+    whole = f"**{', '.join(ends) or 'nothing ran'}** of {counted(len(view.outcomes), 'item')} in {duration(view.wall)}: {', '.join(said)}."
     resumed = parts_text(view.parts)
     return f"{whole} {code(resumed, NAME_LIMIT)}" if resumed else whole
 
@@ -89,20 +91,24 @@ def _suites(verdicts: Sequence[Verdict]) -> str:
         return ""
     ends = Counter(outcome.status for verdict in verdicts for outcome in verdict.outcomes)
     shown = [status for status in Status if ends[status] or status in {Status.PASSED, Status.FAILED}]
-    header = ["suite", "items", *(status.value for status in shown), "tests", "work", "verdict"]
-    rows = [_suite_row(verdict, shown) for verdict in verdicts]
+    skips = any(outcome.junit.tests.skipped for verdict in verdicts for outcome in verdict.outcomes)
+    tests = ["tests", "skipped"] if skips else ["tests"]
+    header = ["suite", "items", *(status.value for status in shown), *tests, "work", "verdict"]
+    rows = [_suite_row(verdict, shown, skips=skips) for verdict in verdicts]
     return f"{SUITES_HEAD}\n\n" + table(header, rows, range(1, len(header) - 1))
 
 
-def _suite_row(verdict: Verdict, shown: Sequence[Status]) -> list[str]:
+def _suite_row(verdict: Verdict, shown: Sequence[Status], *, skips: bool) -> list[str]:
     counts = Counter(outcome.status for outcome in verdict.outcomes)
     tests = sum(outcome.junit.tests.cases for outcome in verdict.outcomes)
+    skipped = sum(outcome.junit.tests.skipped for outcome in verdict.outcomes)
     work = sum(outcome.seconds for outcome in verdict.outcomes)
     return [
         cell(verdict.suite),
         str(len(verdict.outcomes)),
         *(str(counts[status] or "-") for status in shown),
         str(tests or "-"),
+        *([str(skipped or "-")] if skips else []),
         duration(work),
         "passed" if verdict.passed else f"exit code {verdict.exit_code}",
     ]
@@ -133,7 +139,7 @@ def _block(view: RunView, outcome: Outcome) -> str:
     lines += trouble.attempt_lines(view, outcome)
     if key in view.rerun_of:
         lines.append(f"- again: {code(view.rerun_of[key], _COMMAND_LIMIT)}")
-    tail = _last_lines(view.tail_of.get(key, ""))
+    tail = _last_lines(view.tail_of.get(key, ""), outcome)
     block = f"### {code(key, NAME_LIMIT)}\n\n" + "\n".join(lines)
     return f"{block}\n\n{fence(tail)}" if tail else block
 
@@ -168,8 +174,8 @@ def _failing(outcome: Outcome) -> list[str]:
     return lines
 
 
-def _last_lines(tail: str | bytes) -> str:
-    shown = printable(tail[-_TAIL_LIMIT:], multiline=True).rstrip()
+def _last_lines(tail: str | bytes, outcome: Outcome) -> str:
+    shown = printable(without_proof(tail[-_TAIL_LIMIT:], outcome.key), multiline=True).rstrip()
     return "\n".join(shown.split("\n")[-TAIL_LINES:])
 
 

@@ -94,6 +94,7 @@ def bad_devices(view: RunView) -> str:
     lines = [
         f"- quarantined at {duration(one.at)}: {code(','.join(one.devices) or one.worker)}: "
         f"{code(one_line(one.reason, NAME_LIMIT), NAME_LIMIT)}"
+        + (f", log of the health command {code(log, _PATH_LIMIT)}" if (log := view.health_log_of.get(one.worker)) else "")
         for one in view.quarantines
     ]
     lines += [

@@ -71,6 +71,8 @@ def _totals(plan: Plan, predicted: float, width: int) -> list[str]:
         lines += _fit(
             [f"bound on {devices} {_seconds(plan.lower_bound)} = max(work / {plan.devices}", "longest)"], width
         )
+    if not plan.entries:
+        return lines
     guessed = any(e.estimate.seconds is not None for e in plan.entries)
     figure = _seconds(predicted) if guessed else "not known: every item is new"
     if guessed and plan.unknown:

@@ -20,6 +20,8 @@ class RunView:
     attempts before the final one, in their order, and ``attempt_log_of`` the paths of their logs by key and
     number of the attempt. ``parts`` has one entry unless the run was resumed.
     ``infrastructure``: it failed, and every failure is one of workers and devices, none of a test.
+    ``health_log_of``: by the id of a worker, the log of the health command on its device, where there is one.
+    ``remembered``: pytest's own cache knows what failed, so that ``--lf`` does.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -41,4 +43,6 @@ class RunView:
     quarantines: tuple[Quarantine, ...] = ()
     parts: tuple[Part, ...] = ()
     infrastructure: bool = False
+    health_log_of: Mapping[str, str] = field(default_factory=dict)
+    remembered: bool = True
     title: str = "pytest-sgpu"

@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 
 from pytest_sgpu.core.evidence import Suspicion, suspects
 from pytest_sgpu.core.names import item_stem
-from pytest_sgpu.core.text import counted, duration
-from pytest_sgpu.model import Leftover, Outcome, Part, Status
+from pytest_sgpu.core.text import counted, decoded, duration
+from pytest_sgpu.model import Key, Leftover, Outcome, Part, Status
 from pytest_sgpu.report.view import RunView
 
 _LEFT_NAMED = 3
@@ -105,17 +105,23 @@ def suspicions(view: RunView) -> tuple[Suspicion, ...]:
 
 
 def infrastructure_text(view: RunView) -> str:
-    """Say that no test failed, and what did."""
+    """Say what was seen of each failure: a worker that was lost, or a device that was quarantined."""
     bad = [outcome for outcome in view.outcomes if outcome.failed]
     lost = sum(outcome.status is Status.LOST for outcome in bad)
     unrun = sum(outcome.status is Status.NOT_RUN for outcome in bad)
-    said = [f"{counted(lost, 'item')} lost with their workers"] if lost else []
+    said = [f"{counted(lost, 'item')} lost with {'its worker' if lost == 1 else 'their workers'}"] if lost else []
     if unrun:
         said.append(f"{counted(unrun, 'item')} not run for want of workers")
     if len(bad) - lost - unrun:
         places = ", ".join(",".join(one.devices) for one in view.quarantines)
         said.append(f"{counted(len(bad) - lost - unrun, 'item')} failed only on quarantined devices ({places})")
-    return f"no test failed by itself: {'; '.join(said)}"
+    return f"no final failure was seen on a device that is not quarantined: {'; '.join(said)}"
+
+
+def without_proof(tail: str | bytes, key: Key) -> str:
+    """Give the end of a log without the lines ``TE_CI_RAN <tag>`` of its item: they are for the queue."""
+    said = f"TE_CI_RAN {key.tag}"
+    return "\n".join(one for one in decoded(tail).split("\n") if one.rstrip() != said)
 
 
 def next_text(view: RunView) -> str:
@@ -123,7 +129,4 @@ def next_text(view: RunView) -> str:
     waiting = sum(not outcome.final for outcome in view.outcomes)
     if not waiting:
         return ""
-    return (
-        f"the same command with `--sgpu-resume` runs the {counted(waiting, 'item')} without a final outcome; "
-        "`sgpu finalize` with the run directory reports without running them."
-    )
+    return f"the same command with `--sgpu-resume` runs the {counted(waiting, 'item')} without a final outcome."

@@ -788,3 +788,22 @@ def test_a_device_that_is_released_for_want_of_time_gets_what_waits_for_it_at_on
     assign = the(Assign, commands)
     assert (assign.worker, assign.entry.item.key.tag) == (G0, "x")
     assert recorded(commands).status is Status.LOST
+
+
+def test_the_budget_of_a_later_part_counts_from_where_it_begins():
+    run = Run("a", seconds=100.0, devices=1, budget=100.0, begins=1000.0)
+    run.at = 1000.0
+    assert run.ready(G0) == ["a"]
+    assert run.handle(Tick(1099.0)) == []
+    assert the(Kill, run.handle(Tick(1100.0))).reason == "the budget of 1m40s is spent"
+
+
+def test_a_worker_that_ended_an_item_has_its_respawns_again():
+    run = Run("abcdef", devices=1, max_respawns=1)
+    one = G0
+    for _ in range(3):
+        run.ready(one)
+        run.end(one)
+        one = the(Respawn, run.handle(Lost(one, "gone", 1.0))).worker
+    assert one == worker("gpu0", 3)
+    assert the(Retire, run.handle(Lost(one, "gone", 2.0))).worker == one  # twice in a row

@@ -415,3 +415,9 @@ def test_filters():
     assert filter_matches("test_*.ck", "test_a/b.ck")
     assert not filter_matches("a* y", "x")
     assert not filter_matches("x\xa0y", "x")
+
+
+def test_what_a_shell_said_while_it_listed_is_told():
+    listings = {"s": Listing((("a", 1),), (("a", 1),), complaint="s.sh: 4: te_ci_tset: not found")}
+    _, _, (notice,) = build([SUITE], listings)
+    assert "its shell said 's.sh: 4: te_ci_tset: not found'; a line that it cannot run is missing" in notice.text

@@ -176,7 +176,7 @@ def test_a_run_of_which_nothing_is_known_differs():
 @pytest.mark.parametrize("status", Status)
 def test_what_has_a_final_outcome_is_not_run_again(status):
     left = resume.pending(plan(A, B, C), state(outcomes=(replace(DONE, status=status),)))
-    again = status in (Status.STOPPED, Status.NOT_RUN)
+    again = status in (Status.STOPPED, Status.NOT_RUN, Status.LOST)
     assert [entry.item.key for entry in left.entries] == ([A, B, C] if again else [B, C])
     assert left.devices == 2
     assert [entry.rank for entry in left.entries] == ([1, 2, 3] if again else [2, 3])

@@ -359,3 +359,17 @@ def test_no_place_for_output(root, monkeypatch):
 def test_signals_without_a_name():
     assert processes._signal_name(9) == "SIGKILL"
     assert processes._signal_name(40) == "unnamed"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_line_that_the_shell_cannot_run_is_a_complaint(root, shell):
+    write(root / "s.sh", f"#!/usr/bin/env {shell}\nno_such_line 1 a\necho TE_CI_ITEM b\necho warning: noise >&2\n")
+    listing = list_all(root, suite("./s.sh"))["s"]
+    assert listing.runnable == (("b", 1),)
+    assert "no_such_line" in listing.complaint
+    assert listing.complaint.endswith("not found")
+
+
+def test_noise_on_standard_error_is_no_complaint(root):
+    write(root / "s.sh", "#!/bin/sh\necho TE_CI_ITEM b\necho torch was not found in the cache >&2\n")
+    assert list_all(root, suite("./s.sh"))["s"].complaint == ""

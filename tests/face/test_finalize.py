@@ -160,12 +160,22 @@ def test_annotations_of_a_ci_system(repo, until):
     assert re.search(r"^::error .*s/bad", done.out[len(plain.out) :], re.MULTILINE)
 
 
-def test_the_next_run_may_have_the_directory(repo, until):
+def test_the_next_run_may_have_the_directory_and_sets_aside_what_was_not_finished(repo, until):
     kill(repo, until)
     (repo.path / "go").touch()
-    assert repo.run().code == 1
+    done = repo.run()
+    assert done.code == 1
     assert len(repo.outcomes()) == len(ITEMS)
     assert not (repo.logs / ".sgpu.owner.json").exists()
+    place = "test-results/logs/unfinished"
+    told = f"the last run in this directory was killed; it was moved to {place}, where `sgpu finalize {place}`"
+    assert told in " ".join(done.out.split())
+    finalized = finalize(repo, logs=place)
+    assert finalized.code == 2
+    assert "did not finish: controller killed" in finalized.out
+    assert (repo.path / place / "report" / "schedule.md").is_file()
+    assert repo.run().code == 1
+    assert (repo.path / place / "report" / "schedule.md").is_file()  # a run that ended is not set aside
 
 
 # ---------------------------------------------------------------- a run that had ended

@@ -55,6 +55,7 @@ class Recorder:
         self.outcomes: list[Outcome] = []
         self.attempts: list[Outcome] = []
         self.progress = Progress(0)
+        self.grace = -1.0
         self.stop_at: Callable[[Outcome], str] = lambda _: ""
         self.on: Callable[[str], None] = lambda _: None
         self.ticks = 0
@@ -102,9 +103,14 @@ class Recorder:
         self._tell(f"finished {outcome.key}: {outcome.status.value}")
         return self.stop_at(outcome)
 
-    def stopping(self, reason: str, progress: Progress) -> None:
+    def stopping(self, reason: str, grace: float, progress: Progress) -> None:
         """Remember."""
+        self.grace = grace
         self._tell(f"stopping: {reason}")
+
+    def hurried(self, reason: str, progress: Progress) -> None:
+        """Remember."""
+        self._tell(f"hurried: {reason}")
 
     def tick(self, progress: Progress) -> None:
         """Count."""

@@ -266,9 +266,19 @@ def test_a_weight_table_that_stays_locked_is_told_and_taught_the_next_time(done,
     assert {str(key) for key in done.state.taught} == {"one/a", "one/b", "whole"}
 
 
+def test_items_that_exist_no_more_are_told(kit):
+    kit.passing("one", "a")
+    kit.weights.write_text("".join(f"one/gone{number:02} {50 - number}.0\n" for number in range(12)) + "one/a 1.0\n")
+    finished = end(kit.run())
+    names = ", ".join(f"one/gone{number:02}" for number in range(10))
+    told = Notice(f"12 items of earlier runs exist no more: {names} and 2 more", str(kit.weights))
+    assert finished.late_notices == [told]
+    assert end(kit.run()).late_notices == []
+
+
 def test_what_was_said_of_the_table_before_the_run_is_not_said_again(kit):
     kit.passing("one", "a")
-    kit.weights.write_text("one/a nonsense\none/b more\none/c 1.0\n")
+    kit.weights.write_text("one/a nonsense\none/b more\none/a 1.0\n")
     run = kit.make()
     _, notices, _ = weight_file.read_weights(kit.weights, Scope("cpu", "99"))
     run.session.prepared = replace(run.session.prepared, notices=notices[:1])

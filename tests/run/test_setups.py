@@ -59,7 +59,7 @@ class Stage:
     def hear(self, name):
         """Do with a signal what a session does."""
         if self.endings.reason:
-            self.endings.hurry()
+            self.endings.hurry(name)
         else:
             self.endings.begin(f"stopped by {name}")
 
