@@ -205,7 +205,7 @@ def _view(
         interrupted=state.interrupted or state.incomplete,
         attempts={str(key): some for key, some in state.attempts.items()},
         attempt_log_of={
-            (str(one.key), one.attempt): directory.shown(directory.attempt_log(one.key, one.attempt))
+            (str(one.key), one.attempt): directory.shown(_attempt_log(directory, one))
             for some in state.attempts.values()
             for one in some
             if one.start is not None
@@ -237,6 +237,12 @@ def _gone(before: Sequence[Key], table: WeightTable, labels: Sequence[str], plac
         text = f"{counted(len(items), 'item')} of earlier runs exist no more: {', '.join(items[:_NAMED])}{more}"
         notices.append(Notice(text, str(place.write)))
     return notices
+
+
+def _attempt_log(directory: RunDirectory, outcome: Outcome) -> Path:
+    """Give where the log of an earlier attempt is: it moves when a further attempt begins."""
+    moved = directory.attempt_log(outcome.key, outcome.attempt)
+    return moved if moved.exists() else directory.item_log(outcome.key)
 
 
 def _has_log(outcome: Outcome) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 from pytest_sgpu.core import record_read
 from pytest_sgpu.core.cells import capped
 from pytest_sgpu.core.fields import DamageError, Fields
-from pytest_sgpu.core.records import Record
+from pytest_sgpu.core.records import VERSION, Record
+from pytest_sgpu.core.text import counted
 from pytest_sgpu.model import (
     UNKNOWN,
     Census,
@@ -68,6 +69,7 @@ class RunState:
     rerun: str = ""
     root: str = ""
     incomplete: str = ""
+    version: int = VERSION
 
 
 def lost(running: Running, attempts: Iterable[Outcome], estimate: Estimate, at: float, how: str) -> Outcome:
@@ -134,9 +136,24 @@ class _Folding:
     def _run(self, fields: Fields, _at: float) -> None:
         self.head |= record_read.run(fields)
         self.parts[:1] = [Part(1, self.head["started"], 0.0, self.head["commit"])]
+        if self.head["version"] > VERSION:
+            text = f"a journal of version {self.head['version']}, from a newer pytest-sgpu; what it adds is not read"
+            self.damage.append(Notice(text, NAME))
 
     def _plan(self, fields: Fields, _at: float) -> None:
         self.head |= record_read.plan(fields)
+        if len(self.parts) > 1:
+            self._drop_unplanned()
+
+    def _drop_unplanned(self) -> None:
+        """Forget what a further part has no more in its plan, so that all tell of the same items; and say so."""
+        planned = self._estimates()
+        gone = [f"{key} ({outcome.status.value})" for key, outcome in self.outcomes.items() if key not in planned]
+        if gone:
+            text = f"{counted(len(gone), 'item')} of an earlier part not in the plan of part {self._part} and dropped: "
+            self.notices.append(Notice(text + ", ".join(gone)))
+        self.outcomes = {key: outcome for key, outcome in self.outcomes.items() if key in planned}
+        self.attempts = {key: some for key, some in self.attempts.items() if key in planned}
 
     def _resume(self, fields: Fields, at: float) -> None:
         """Begin a further part: what came to no end of its own is an attempt now, and will run again."""

@@ -45,6 +45,7 @@ def run(fields: Fields) -> dict[str, Any]:
         "weights": (weights.text("read", ""), weights.text("write", "")) if weights else ("", ""),
         "rerun": fields.text("rerun", ""),
         "root": fields.text("root", ""),
+        "version": fields.whole("version", 1),
     }
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from pytest_sgpu.core.evidence import FAILURES
 from pytest_sgpu.core.fold import KILLED, RunState, lost
+from pytest_sgpu.core.records import VERSION
 from pytest_sgpu.core.text import counted, shown
 from pytest_sgpu.model import UNKNOWN, Key, Outcome, Plan, PlanEntry, Scope, Status
 
@@ -28,6 +30,7 @@ def ended_at(state: RunState, last_sign: float | None = None) -> float:
 def complete(state: RunState, at: float, how: str = KILLED) -> RunState:
     """Give each planned item an outcome: what was running is LOST, what had not begun is NOT_RUN.
 
+    One that waited for a further attempt comes to what it had come to, as in a run that is stopped.
     ``at`` is when the run ended and ``how`` it did. In a run that has all its outcomes and its end, nothing
     changes. Keys of the plan that ended are left as they are, whatever else the journal lacks.
     """
@@ -39,8 +42,13 @@ def complete(state: RunState, at: float, how: str = KILLED) -> RunState:
     for key, one in running.items():
         outcome = lost(one, state.attempts.get(key, ()), estimates.get(key, UNKNOWN), at, how)
         made[key] = replace(outcome, part=part)
+    attempts = dict(state.attempts)
     for key, estimate in estimates.items():
-        if key not in made:
+        last = attempts.get(key, ())[-1:]
+        if key not in made and last and last[0].status in (*FAILURES, Status.LOST):
+            made[key] = last[0]
+            attempts[key] = attempts[key][:-1]
+        elif key not in made:
             made[key] = Outcome(
                 key, Status.NOT_RUN, reason=f"not started: {how} at +{at:.0f} s", estimate=estimate, part=part
             )
@@ -50,6 +58,7 @@ def complete(state: RunState, at: float, how: str = KILLED) -> RunState:
         state,
         outcomes=tuple(made[key] for key in order),
         running=(),
+        attempts={key: some for key, some in attempts.items() if some},
         interrupted=state.interrupted or (f"{how} at +{at:.0f} s" if cut_off else ""),
         wall=max(state.wall, at),
     )
@@ -64,6 +73,8 @@ def differences(
     names both sides.
     """
     made = []
+    if state.version > VERSION:
+        made.append(f"the journal: version {state.version} then, {VERSION} now")
     if state.digest != digest:
         made.append(f"the conf files: {_named(state.digest[:_DIGITS])} then, {_named(digest[:_DIGITS])} now")
     if state.commit != commit:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_sgpu import results
-from pytest_sgpu.core import simulate
+from pytest_sgpu.core import resume, simulate
 from pytest_sgpu.core.names import node_id
 from pytest_sgpu.core.redact import Redactor
 from pytest_sgpu.engine import commit, signals
@@ -26,6 +26,7 @@ from pytest_sgpu.prepare import Prepared
 from pytest_sgpu.report import budget_text, plan_text
 from pytest_sgpu.session import Session
 
+_BROKE_OFF = "the run broke off"  # an error of a plugin, or of ours
 _IMPATIENT = 1.0  # seconds to wait for the weight table when somebody waits for the end
 
 
@@ -116,18 +117,23 @@ class Run:
     def _run(self, run: Session, listener: Listener, earlier: Earlier | None, inbox: signals.Inbox) -> None:
         kept = earlier.kept if earlier else ()
         listener.open(run.started - run.begins)
+        whole = False
         try:
-            if run.todo.entries:
-                run.run()
+            try:
+                if run.todo.entries:
+                    run.run()
+                whole = True
+            finally:
+                listener.close()
+                if earlier:
+                    listener.replay(kept, earlier.zero)
         finally:
-            listener.close()
-            if earlier:
-                listener.replay(kept, earlier.zero)
             self._terminal.view = results.finish(
                 self._directory,
                 self._prepared.place,
                 rerun=self._rerun_of,
                 env=self._options.env,
+                state=None if whole else resume.complete(self._directory.state()[0], run.clock(), _BROKE_OFF),
                 lock_wait=_IMPATIENT if inbox.called else LOCK_SECONDS,
             )
         self._check_nothing_lost(len(run.outcomes) + len(kept), len(self._terminal.view.view.outcomes))

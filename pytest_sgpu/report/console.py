@@ -37,7 +37,7 @@ _NAME_LIMIT = 14
 _TENTH = 0.05  # what would be shown as 0.0s is not shown
 _TAIL_BYTES = 200_000  # more of a log than twelve lines need is not even looked at
 _SELECTION_HINT = "check what its line selects: -k, the name of the test file"
-_PROOF_HINT = "te_ci_program runs a program that is no test; other scripts print `TE_CI_RAN <tag>`, or see sgpu_allow_empty"
+_PROOF_HINT = "if it is no test: te_ci_program, `TE_CI_RAN <tag>` or sgpu_allow_empty"
 
 
 def finished_line(outcome: Outcome, clock_text: str, done: int, total: int, width: int) -> Line:

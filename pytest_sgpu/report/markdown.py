@@ -66,7 +66,7 @@ def headline(view: RunView) -> str:
     counts = Counter(outcome.status for outcome in view.outcomes)
     skipped = sum(outcome.status is Status.PASSED and outcome.junit.only_skips for outcome in view.outcomes)
     doubt = {Status.PASSED: f" ({skipped} with every test skipped)" if skipped else ""}
-    ends = [f"{counts[status]} {status.value}{doubt.get(status, '')}" for status in Status if counts[status]]
+    ends = ", ".join(f"{counts[status]} {status.value}{doubt.get(status, '')}" for status in Status if counts[status])
     line = view.timeline
     said = [f"utilisation {line.utilisation:.0%} of {counted(len(view.devices), 'device')}"]
     said.append(
@@ -74,7 +74,8 @@ def headline(view: RunView) -> str:
     )
     if view.predicted:
         said.append(f"predicted {duration(view.predicted)}")
-    whole = f"**{', '.join(ends) or 'nothing ran'}** of {counted(len(view.outcomes), 'item')} in {duration(view.wall)}: {', '.join(said)}."
+    items = counted(len(view.outcomes), "item")
+    whole = f"**{ends or 'nothing ran'}** of {items} in {duration(view.wall)}: {', '.join(said)}."
     resumed = parts_text(view.parts)
     return f"{whole} {code(resumed, NAME_LIMIT)}" if resumed else whole
 

@@ -91,10 +91,11 @@ def leftovers(view: RunView) -> str:
 
 def bad_devices(view: RunView) -> str:
     """Say which devices got no more items, and which are suspect."""
+    logs = view.health_log_of
     lines = [
         f"- quarantined at {duration(one.at)}: {code(','.join(one.devices) or one.worker)}: "
         f"{code(one_line(one.reason, NAME_LIMIT), NAME_LIMIT)}"
-        + (f", log of the health command {code(log, _PATH_LIMIT)}" if (log := view.health_log_of.get(one.worker)) else "")
+        + (f", log of the health command {code(logs[one.worker], _PATH_LIMIT)}" if one.worker in logs else "")
         for one in view.quarantines
     ]
     lines += [

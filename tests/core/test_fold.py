@@ -188,10 +188,30 @@ def test_a_further_part_may_have_other_devices_suites_and_plan():
     assert (same.devices, same.suites, same.labels) == (("gpu0", "gpu1"), (TORCH,), ("torch",))
 
 
-def test_an_outcome_of_an_item_that_is_gone_is_kept():
+def test_an_outcome_of_an_item_that_a_further_part_does_not_plan_is_dropped_aloud():
     census = Census(frozenset({B}), frozenset({B}), frozenset({"torch"}))
     state = journal.fold([*cut_off(), resume(20.0), journal.plan_record(plan(B), 1.0, census)])
-    assert [outcome.key for outcome in state.outcomes] == [A]
+    assert state.outcomes == ()
+    assert set(state.attempts) <= {B}
+    (notice,) = state.notices
+    assert notice.text == "1 item of an earlier part not in the plan of part 2 and dropped: torch/a (passed)"
+
+
+def test_a_journal_of_a_newer_version_says_so():
+    first, *others = head(A)
+    state = journal.fold([{**first, "version": 2}, *others])
+    assert state.version == 2
+    assert [notice.text[:22] for notice in state.notices] == ["a journal of version 2"]
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.LOST])
+def test_an_attempt_that_waited_for_another_and_was_cut_off_is_told_once(status):
+    outcome = ended(A, status, 1.0, 2.0, attempt=1)
+    records = [*head(A), journal.attempt_record(outcome, "retry"), journal.outcome_record(outcome)]
+    state = journal.fold(records)
+    assert (state.outcomes, state.attempts) == ((outcome,), {})
+    further = journal.fold([*records, resume(20.0)])
+    assert further.attempts == ({} if outcome.final else {A: (outcome,)})
 
 
 def test_a_further_part_of_a_journal_without_its_head():

@@ -157,6 +157,26 @@ def test_each_difference_names_both_sides(now, said):
     assert differences(**now) == (said,)
 
 
+def test_a_journal_of_a_newer_version_is_not_gone_on_with():
+    said = resume.differences(state(version=2), digest="d" * 64, commit="c1", keys=[A, B, C])
+    assert said == ("the journal: version 2 then, 1 now",)
+
+
+@pytest.mark.parametrize(
+    ("status", "stands"),
+    [(Status.FAILED, True), (Status.TIMED_OUT, True), (Status.LOST, True), (Status.STOPPED, False)],
+)
+def test_what_waited_for_a_further_attempt_comes_to_what_it_had(status, stands):
+    first, last = replace(DONE, status=Status.LOST), replace(DONE, status=status, attempt=2)
+    before = state(plan=plan(A), attempts={A: (first, last)})
+    made = resume.complete(before, 10.0)
+    (outcome,) = made.outcomes
+    assert outcome == last if stands else outcome.status is Status.NOT_RUN
+    assert made.attempts == {A: (first,) if stands else (first, last)}
+    alone = resume.complete(state(plan=plan(A), attempts={A: (last,)}), 10.0)
+    assert alone.attempts == ({} if stands else {A: (last,)})
+
+
 def test_all_differences_are_named():
     assert len(differences(digest="x", commit="y", keys=[], scope=Scope("cpu", "1"))) == 4
 

@@ -130,7 +130,10 @@ class TestQuarantine:
         repo.suite("s", {f"t{number}": BAD_DEVICE for number in range(8)})
         done = repo.run("--sgpu-health-cmd=./check.sh now", gpus=2)
         assert done.code == 1
-        assert "UNHEALTHY gpu0: the health command failed with exit code 1" in done.out
+        log = "test-results/logs/health/gpu0.log"
+        assert f"UNHEALTHY gpu0: the health command failed with exit code 1; log: {log}" in done.out
+        assert f", log of the health command {log}" in done.out.split("= sgpu =")[1]
+        assert f", log of the health command `{log}`" in repo.left("report/schedule.md")
         assert "QUARANTINE gpu0: " in done.out
         assert list(repo.status().values()).count("FAILED") == 1
         assert repo.left("health/gpu0.log") == "checking 0\n"

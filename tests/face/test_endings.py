@@ -86,6 +86,22 @@ class TestSignals:
         assert table["s/quick"] < 9.0
         assert (half_way.path / "own.xml").exists()
 
+    def test_the_screen_says_what_is_done_and_what_to_do_next(self, half_way, until):
+        process = half_way.start(*half_way.words("--sgpu-grace=3"))
+        until(running(half_way, "quick", "one", "two"))
+        process.send_signal(signal.SIGINT)
+        done = half_way.end(process)
+        assert "sgpu: stopped by SIGINT: no new items, ending 2 running (up to 3 s; ^C again ends them now)" in done.out
+        assert "killing" not in done.out
+        ended = [line.split()[1] for line in done.out.splitlines() if line.startswith("[") and " est=" in line]
+        assert ended == ["1/4", "2/4", "3/4"]
+        last = done.out.split("= sgpu =")[1]
+        assert "1 item not run:\n  s/waiting\n" in last
+        steps = [line for line in last.splitlines() if line.startswith("next:")]
+        assert [("--sgpu-resume" in step, "--lf" in step) for step in steps] == [(True, False), (False, True)]
+        assert "finalize" not in last
+        assert "| TE_CI_RAN" not in done.out
+
     def test_to_the_group_as_a_terminal_does_it(self, half_way, until):
         """Ctrl-C reaches every process of the terminal; the items have sessions of their own."""
         process = half_way.start(*half_way.words())
@@ -105,6 +121,7 @@ class TestSignals:
         process.send_signal(signal.SIGTERM)
         done = repo.end(process)
         assert done.code == 2
+        assert "sgpu: SIGTERM: killing 1 running now, without grace\n" in done.out
         assert repo.outcomes()["s/deaf"]["status"] == "STOPPED"
         at = {record["event"]: record["at"] for record in repo.records() if "at" in record}
         assert at["end"] - at["stop"] < 3.5, "it had its whole grace of 4 s"
@@ -250,3 +267,16 @@ class TestRunDirectory:
         assert repo.left("suites/s.log").count("\n") == 2
         assert {row[1] for row in repo.timings()} == {"a", "b", "whole"}
         assert all(len(row) == 9 for row in repo.timings())
+
+
+@pytest.mark.parametrize("how", ["raise RuntimeError('no')", "pytest.exit('enough', returncode=0)"])
+def test_a_run_that_a_plugin_breaks_off_is_never_a_green_report(repo, how):
+    repo.suite("s", dict.fromkeys("abcd", "ran"))
+    lines = "import pytest\nseen = []\n\ndef pytest_runtest_logreport(report):\n    if report.when == 'call':\n"
+    lines += f"        seen.append(1)\n        if len(seen) == 2:\n            {how}\n"
+    (repo.path / "conftest.py").write_text(lines)
+    repo.command(*repo.words(gpus=1))
+    assert (repo.logs / "suites" / "s.log.rc").read_text() != "0\n"
+    report = (repo.logs / "report" / "schedule.md").read_text()
+    assert "the run broke off" in report
+    assert report.count("s/c") >= 1

@@ -103,6 +103,10 @@ def test_everything_that_a_normal_end_leaves(repo, until):
         assert words in done.out
     assert "again: TEST_LEVEL=1 pytest -p sgpu --sgpu-conf=suite.conf" in done.out
     assert "suite.conf::s::slow" in done.out
+    # It has just been finalized, and pytest, which was killed, has no cache of what failed.
+    (step,) = [line for line in done.out.splitlines() if line.startswith("next:")]
+    assert "--sgpu-resume" in step
+    assert "sgpu finalize" not in done.out + repo.left("report/schedule.md")
 
 
 def test_once_more_gives_the_same(repo, until):

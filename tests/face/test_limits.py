@@ -104,7 +104,7 @@ class TestLeaks:
         (line,) = [line for line in done.out.splitlines() if line.startswith("LEAK ")]
         assert line.startswith("LEAK s/server left pid ")
         assert ' "sleep 600", ' in line
-        assert line.endswith(" s after its end")
+        assert line.endswith(" s after its end; killed")
         (left,) = leaky.outcomes()["s/server"]["left"]
         assert f"pid {left[0]} " in line
         assert leaky.outcomes()["s/tidy"]["left"] == []

@@ -268,8 +268,8 @@ def _check_state(dice: Dice, state: RunState, records: list[dict[str, Any]]) -> 
     assert {outcome.key for outcome in state.outcomes if not outcome.status.failed} <= claimed
     last: dict[str, dict[str, Any]] = {}
     for record in records:
-        if record["event"] == "resume":  # what was stopped or not run is done again
-            last = {key: one for key, one in last.items() if one.get("status") not in ("STOPPED", "NOT_RUN")}
+        if record["event"] == "resume":  # what was stopped, lost or not run is done again
+            last = {key: one for key, one in last.items() if one.get("status") not in ("STOPPED", "LOST", "NOT_RUN")}
         elif record["event"] == "outcome" and isinstance(record.get("key"), str):
             last[record["key"]] = record
     found = {str(outcome.key): outcome for outcome in state.outcomes}

@@ -110,8 +110,9 @@ def test_what_happened_around_the_tests():
         quarantines=(Quarantine("w2", ("gpu2",), 9.0, "two items failed there"),),
         infrastructure=True,
     )
+    seen = "no final failure was seen on a device that is not quarantined"
     assert lines(view) == [
-        "::error title=infrastructure::no test failed by itself: 1 item lost with their workers",
+        f"::error title=infrastructure::{seen}: 1 item lost with its worker",
         "::warning title=gpu2%3A quarantined::two items failed there",
         "::error title=a/z%3A lost::lost: killed by signal 9%0Aon gpu1 (worker w1), attempt 2",
         (

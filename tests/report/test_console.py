@@ -135,6 +135,21 @@ def test_an_item_without_output_and_one_that_never_ran():
     assert rows == [f"NOT RUN {KEY}", "  stopped"]
 
 
+def test_the_line_that_proves_a_run_is_not_shown():
+    one = outcome(Status.FAILED, key=Key("s", "a.b"))
+    tail = b"one\nTE_CI_RAN a.b\t\r\nxTE_CI_RAN a.b\nTE_CI_RAN a.bc\nTE_CI_RAN a.b\n"
+    shown = [row for row in block(one, tail) if row.startswith("  | ")]
+    assert shown == ["  | one", "  | xTE_CI_RAN a.b", "  | TE_CI_RAN a.bc"]
+    assert "  it printed nothing" in block(one, "TE_CI_RAN a.b\n")
+
+
+@pytest.mark.parametrize(("code", "word"), [(0, "te_ci_program"), (5, "-k")])
+def test_a_hint_for_what_ran_nothing_fits_the_reason(code, word):
+    (hint,) = [row for row in block(outcome(Status.NO_TESTS, exit_code=code)) if row.startswith("  hint: ")]
+    assert word in hint
+    assert ("sgpu_allow_empty" in hint, "TE_CI_RAN" in hint) == (code == 0, code == 0)
+
+
 def test_the_closing_lines():
     some = [
         outcome(),

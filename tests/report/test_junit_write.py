@@ -194,6 +194,12 @@ def test_the_end_of_the_log_is_asked_for_only_where_it_is_shown():
     assert "bytes \\xff\\x1b[31m \\x00 ]]>" in (next(root.iter("failure")).text or "")
 
 
+def test_the_line_that_proves_a_run_is_no_last_line():
+    one = item("a/b", code=3, ran=True, tail=b"TE_CI_RAN c\nboom\nTE_CI_RAN b\n")
+    (failure,) = written(one).iter("failure")
+    assert (failure.text or "").endswith("last lines:\nTE_CI_RAN c\nboom")
+
+
 def test_class_names_of_two_items_that_would_meet_are_told_apart():
     here = '<testsuite><testcase classname="b" name="t"/><testcase classname="" name="u"/></testsuite>'
     there = '<testsuite><testcase name="t"/><testcase classname="" name="b"/></testsuite>'

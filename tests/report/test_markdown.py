@@ -107,6 +107,21 @@ def test_a_green_run_has_no_section_of_failures():
     assert "**1 passed** of 1 item" in text
 
 
+def test_the_head_line_says_that_passes_are_only_skips():
+    skips = JUnitFacts(1, Tests(3, skipped=3))
+    text = schedule(view_of(outcome("a/b", junit=skips), outcome("a/c", junit=skips), outcome("c/d")))
+    assert "**3 passed (2 with every test skipped)** of 3 items" in text
+    assert "| suite | items | passed | failed | tests | skipped | work | verdict |" in text
+    assert "| `a` | 2 | 2 | - | 6 | 6 | 2.0s | passed |" in text
+    assert "| `c` | 1 | 1 | - | 1 | - | 1.0s | passed |" in text
+
+
+def test_the_line_that_proves_a_run_is_no_last_line():
+    bad = outcome("a/b", Status.FAILED)
+    text = schedule(view_of(bad, tail_of={"a/b": b"TE_CI_RAN c\nboom\nTE_CI_RAN b \r\n"}))
+    assert "```text\n  | TE_CI_RAN c\n  | boom\n```" in text
+
+
 def test_guesses_shares_and_the_item_that_sets_the_bound():
     long = outcome("a/long", seconds=10.0, estimate=Estimate(0.0, known=True))
     short = outcome("a/short", devices=("gpu1",), estimate=Estimate(2.0, known=False))

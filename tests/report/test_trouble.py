@@ -140,12 +140,27 @@ def test_the_last_screen():
         "1 item not run:",
         "  t/never",
         "report:  r.md",
-        "next:    the same command with --lf runs only what did not pass",
-        (
-            "next:    the same command with --sgpu-resume runs the 2 items without a final outcome; "
-            "sgpu finalize with the run directory reports without running them"
-        ),
+        "next:    the same command with --sgpu-resume runs the 2 items without a final outcome",
+        "next:    the same command with --lf is a new run of what failed or was stopped",
     ]
+
+
+def test_what_to_do_next():
+    assert closing(replace(troubled(), remembered=False))[-1] == (
+        "next:    the same command with --sgpu-resume runs the 2 items without a final outcome"
+    )
+    red = view_of(ended("t/a", Status.FAILED, "gpu0", 0.0, 1.0))
+    assert closing(red) == ["next:    the same command with --lf runs only what did not pass"]
+    assert closing(replace(red, remembered=False)) == []
+    assert "finalize" not in schedule(troubled())
+
+
+def test_the_log_of_the_health_command_stands_beside_the_quarantine():
+    view = replace(troubled(), health_log_of={"w2": "logs/health/gpu2.log"})
+    said = "t/flaky and t/other failed there and passed elsewhere"
+    where = f"quarantined: gpu2 at t+10s: {said}, log of the health command logs/health/gpu2.log"
+    assert where in closing(view)
+    assert f"`gpu2`: `{said}`, log of the health command `logs/health/gpu2.log`\n" in schedule(view)
 
 
 def test_a_plain_green_run_says_none_of_it():
@@ -166,7 +181,7 @@ def test_a_suspect_device_that_is_not_in_quarantine():
 @pytest.mark.parametrize(
     ("outcome", "quarantines", "said"),
     [
-        (ended("t/a", Status.LOST, "gpu1", 0.0, 1.0), (), "1 item lost with their workers"),
+        (ended("t/a", Status.LOST, "gpu1", 0.0, 1.0), (), "1 item lost with its worker"),
         (Outcome(Key("t"), Status.NOT_RUN, reason="no worker is left"), (), "1 item not run for want of workers"),
         (
             ended("t/a", Status.FAILED, "gpu2", 0.0, 1.0),
@@ -177,9 +192,10 @@ def test_a_suspect_device_that_is_not_in_quarantine():
 )
 def test_a_failure_of_infrastructure_is_named(outcome, quarantines, said):
     view = view_of(outcome, quarantines=quarantines, infrastructure=True)
-    assert closing(view)[0] == f"infrastructure: no test failed by itself: {said}"
-    assert f"**Infrastructure**: `no test failed by itself: {said}`" in schedule(view)
-    assert annotation_lines(view)[0].startswith("::error title=infrastructure::no test failed by itself: ")
+    head = "no final failure was seen on a device that is not quarantined"
+    assert closing(view)[0] == f"infrastructure: {head}: {said}"
+    assert f"**Infrastructure**: `{head}: {said}`" in schedule(view)
+    assert annotation_lines(view)[0].startswith(f"::error title=infrastructure::{head}: ")
 
 
 def test_flaky_items_that_fail_the_run():
@@ -223,11 +239,11 @@ def test_a_failure_block_names_worker_and_leftovers():
         "  gpu2, worker w2, 1.0s, estimate 2.0s",
         "  did not finish: controller killed",
         "  it printed nothing",
-        '  LEAK t/gone left pid 4711 "python server.py", 0.5 s after its end',
+        '  LEAK t/gone left pid 4711 "python server.py", 0.5 s after its end; killed',
     ]
-    assert rows[5].endswith('...", 0.5 s after its end')
-    assert rows[6] == "  LEAK t/gone left pid 2, 0.5 s after its end"
-    assert rows[-2:] == ["  LEAK t/gone left 4 more, 0.5 s after its end", "  log: l.log"]
+    assert rows[5].endswith('...", 0.5 s after its end; killed')
+    assert rows[6] == "  LEAK t/gone left pid 2, 0.5 s after its end; killed"
+    assert rows[-2:] == ["  LEAK t/gone left 4 more, 0.5 s after its end; killed", "  log: l.log"]
     assert len(rows) == 11
 
 
@@ -262,6 +278,7 @@ def hostile(text: str) -> RunView:
         tail_of={names[key]: f"{text}\n{text}".encode("utf-8", "surrogatepass") for key in view.tail_of},
         rerun_of={names[key]: text for key in view.rerun_of},
         quarantines=(Quarantine(text, (), 1.0, text),),
+        health_log_of={text: text},
         parts=tuple(replace(part, commit=text) for part in view.parts),
         interrupted=text,
         notices=(Notice(text, text),),

@@ -215,7 +215,8 @@ def test_a_device_whose_health_command_fails_gets_no_more_items(ward):
     (record,) = [record for record in run.directory.records()[0] if record["event"] == "health"]
     assert (record["worker"], record["exit_code"]) == ("gpu0", 1)
     told = run.listener.told
-    assert told.index("UNHEALTHY gpu0: the health command failed with exit code 1") < next(
+    log = run.directory.shown(run.directory.health_log("gpu0"))
+    assert told.index(f"UNHEALTHY gpu0: the health command failed with exit code 1; log: {log}") < next(
         place for place, line in enumerate(told) if line.startswith("QUARANTINE gpu0: ")
     )
     # It was asked before it could get its next item.

@@ -66,6 +66,16 @@ def test_a_second_signal_takes_the_grace_away_from_what_cannot_be_ended_too(kit)
     assert [call for call in run.fleets[0].calls if call.startswith("kill")] == ["kill gpu0 60", "kill gpu0 0"]
     assert run.session.interrupted == "stopped by SIGTERM"
     assert run.events.count("stop") == 1
+    assert run.listener.grace == 60.0
+    told = [one for one in run.listener.told if "SIGTERM" in one]
+    assert told == ["stopping: stopped by SIGTERM", "hurried: SIGTERM"]
+
+
+def test_what_never_started_is_not_done(kit):
+    run = signalled(kit, Waits, "SIGINT")
+    assert set(run.statuses.values()) == {Status.STOPPED, Status.NOT_RUN}
+    progress = run.listener.progress
+    assert (progress.done, progress.failed, progress.total) == (1, 1, 2)
 
 
 class Waits(Stuck):

@@ -117,7 +117,8 @@ def test_signals_end_it_the_second_one_at_once(stage):
 
     fleet.answer = answer
     assert stage.run().signal == 9
-    assert stage.listener.told == ["stopping: stopped by SIGINT"]
+    assert stage.listener.told == ["stopping: stopped by SIGINT", "hurried: SIGTERM"]
+    assert stage.listener.grace == 4.0
     assert [record["event"] for record in stage.journal.records] == ["stop"]
     assert fleet.calls[1] == "kill gpu0 4: stopped by SIGINT"
     assert set(fleet.calls[2:]) == {"kill gpu0 0: stopped by SIGINT"}

@@ -87,7 +87,7 @@ class TestWorkflows:
 
     def test_pytest_is_the_process_of_its_step(self, flow):
         (command,) = re.findall(r"run: (.*pytest -p .*)", flow)
-        assert command.startswith("exec pytest -p sgpu --sgpu-conf=conf/ci_sgpu_queue.conf")
+        assert command.startswith("exec pytest -p sgpu --sgpu-conf=conf/ci_sgpu_queue.conf --sgpu-timeout=auto")
         assert not re.search(r"continue-on-error|\|\| |\| *tee", flow)
 
     def test_least_rights_and_limits(self, flow):
@@ -95,6 +95,11 @@ class TestWorkflows:
         assert "persist-credentials: false" in flow
         assert re.search(r"timeout-minutes: \d+", flow)
         assert "concurrency:" in flow
+
+    def test_the_page_about_it_shows_it_to_the_letter(self, root):
+        page = (root / "docs/how-to/ci-github-actions.md").read_text()
+        first = page.partition("```yaml\n")[2].partition("```\n")[0]
+        assert first == (root / "pytest_sgpu/suite/templates/gpu-tests.yml").read_text()
 
     def test_they_have_the_same_steps(self, root):
         def steps(name):

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_sgpu.core.messages import LOST, PROBE, QUARANTINE, RETRY
 from pytest_sgpu.engine.events import ItemSlow
-from pytest_sgpu.face.news import attempt_line, device_line, leak_lines, slow_line
+from pytest_sgpu.face.news import attempt_line, device_line, hurried_line, leak_lines, slow_line, stopping_line
 from pytest_sgpu.model import Estimate, Item, Key, Leftover, Outcome, Plan, PlanEntry, Status, Worker
 from pytest_sgpu.report import budget_text
 from pytest_sgpu.report.pieces import plain
@@ -73,13 +73,32 @@ def test_an_item_that_is_slow():
 def test_what_an_item_left():
     left = [Leftover(4711, "python server.py"), Leftover(4712, "[kworker]")]
     assert [plain(line) for line in leak_lines("torch/test_x", left, 0.52)] == [
-        'LEAK torch/test_x left pid 4711 "python server.py", 0.5 s after its end',
-        'LEAK torch/test_x left pid 4712 "[kworker]", 0.5 s after its end',
+        'LEAK torch/test_x left pid 4711 "python server.py", 0.5 s after its end; killed',
+        'LEAK torch/test_x left pid 4712 "[kworker]", 0.5 s after its end; killed',
     ]
     assert leak_lines("torch/test_x", (), 0.0) == []
     many = leak_lines("torch/test_x", [Leftover(n, "x") for n in range(200)], 0.5)
     assert len(many) == 11
-    assert plain(many[-1]) == "LEAK torch/test_x left 190 more"
+    assert plain(many[-1]) == "LEAK torch/test_x left 190 more; killed"
+
+
+@pytest.mark.parametrize(
+    ("reason", "grace", "running", "told"),
+    [
+        ("stopped by SIGINT", 4.0, 1, ", ending 1 running (up to 4 s; ^C again ends them now)"),
+        ("stopped by SIGTERM", 0.5, 2, ", ending 2 running (up to 0.5 s; ^C ends them now)"),
+        ("stopping after 1 failures", 4.0, 2, ", ending 2 running (up to 4 s; ^C ends them now)"),
+        ("stopped by SIGINT", 0.0, 2, ", ending 2 running now"),
+        ("stopped by SIGINT", 4.0, 0, ""),
+    ],
+)
+def test_the_end_of_a_run_says_how_long_it_takes(reason, grace, running, told):
+    assert plain(stopping_line(reason, grace, running)) == f"sgpu: {reason}: no new items{told}"
+
+
+def test_a_second_signal_has_a_line_of_its_own():
+    assert plain(hurried_line("SIGINT", 2)) == "sgpu: SIGINT: killing 2 running now, without grace"
+    assert plain(hurried_line("SIGTERM", 0)) == "sgpu: SIGTERM: ending now, without grace"
 
 
 def test_news_of_a_device():
@@ -96,6 +115,7 @@ HOSTILE = "a\x1b[31m\r\n::error::\u202e" + "x" * 5000
         [slow_line(ItemSlow(Worker("gpu0", ()), HOSTILE, 1.0, 2.0, 0.5, HOSTILE, 1.0))],
         leak_lines(HOSTILE, [Leftover(1, HOSTILE)], 0.5),
         [device_line(HOSTILE)],
+        [stopping_line(HOSTILE, 4.0, 1), hurried_line(HOSTILE, 1)],
     ],
 )
 def test_each_is_one_printable_line_whatever_an_item_wrote(lines):

@@ -160,4 +160,12 @@ def test_the_command_that_runs_an_item_again_is_quoted_up_to_its_node_id(pyteste
     head = rerun_head(config, read_options(config))
     assert head.startswith("pytest -p sgpu --sgpu-conf=q.conf")
     assert head.endswith("-o 'sgpu_allow_empty=a b' --sgpu-log-dir=test-results/rerun")
+    assert "--sgpu-timeout" not in head
     assert rerun_command(head, "q.conf::s::a[b c]") == head + " 'q.conf::s::a[b c]'"
+
+
+def test_the_command_that_runs_an_item_again_has_its_limits(pytester):
+    limits = ["--sgpu-timeout=auto,10m", "--sgpu-stall=90s", "--sgpu-grace=0", "--sgpu-leaks=fail"]
+    config = pytester.parseconfig("-p", "sgpu", "--sgpu-conf=q.conf", *reversed(limits), "--sgpu-retries=2")
+    head = rerun_head(config, read_options(config))
+    assert head == " ".join(["pytest -p sgpu --sgpu-conf=q.conf", *limits, "--sgpu-log-dir=test-results/rerun"])
