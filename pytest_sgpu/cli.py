@@ -8,15 +8,18 @@ arguments to an exit code; ``main`` is the one place that turns an expected erro
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from pytest_sgpu import __version__
+from pytest_sgpu.core.redact import Redactor
+from pytest_sgpu.engine import output
 from pytest_sgpu.errors import SgpuError
 from pytest_sgpu.suite import starter
 
@@ -42,21 +45,51 @@ class _Parser(argparse.ArgumentParser):
     """Ends with pytest's exit code for wrong usage, so that one number means the same everywhere."""
 
     def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(USAGE, f"{self.prog}: error: {message}\n  hint: {self.prog} --help\n")
+        _complain(f"{self.format_usage()}{self.prog}: error: {message}\n  hint: {self.prog} --help\n")
+        self.exit(USAGE)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; wrong usage ends in ``SystemExit(4)``."""
-    args = _parser().parse_args(argv)
     try:
+        args = _parser().parse_args(argv)
         code: int = args.command(args)
+        with _written():
+            sys.stdout.flush()
     except SgpuError as error:
-        print(f"sgpu: error: {error}", file=sys.stderr)
+        _complain(f"sgpu: error: {error}\n")
         return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
+    except SystemExit:  # of argparse, with all that it has to say
+        with contextlib.suppress(SgpuError), _written():
+            sys.stdout.flush()
+        raise
     return code
+
+
+def _say(text: str) -> None:
+    """Print a line. What a command does goes on when its reader has left."""
+    with _written():
+        print(text)
+
+
+def _complain(text: str) -> None:
+    """Write an error, without the secrets of the environment."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(Redactor(os.environ).text(text))
+        sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def _written() -> Iterator[None]:
+    """Around what is printed: a reader that has left is no error. Raises SgpuError when output is not taken."""
+    try:
+        yield
+    except OSError as error:
+        output.silence()
+        if not isinstance(error, BrokenPipeError):
+            raise SgpuError(f"standard output cannot be written: {error.strerror}") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -118,16 +151,17 @@ def _finalize(args: argparse.Namespace) -> int:
     finished, code = finalize(args.directory, os.environ, args.weights)
     display = open_display(sys.stdout, environ=os.environ, live=False)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
-    for line in screen(finished, width):
-        display.print(line)
+    with _written():
+        for line in screen(finished, width):
+            display.print(line)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for note in annotation_lines(finished.view):
-            print(note)
+            _say(note)
     return code
 
 
 def _shell_lib(_: argparse.Namespace) -> int:
-    print(SUITE / "te_ci.sh")
+    _say(str(SUITE / "te_ci.sh"))
     return 0
 
 
@@ -138,8 +172,8 @@ def _init(args: argparse.Namespace) -> int:
     existing = {file.target for file in starter.FILES if os.path.lexists(root / file.target)}
     for step in starter.steps(existing, _settings(root)):
         written = bool(step.template) and _write(root, step)
-        print(f"{'wrote' if written else 'kept':<6} {step.target}{'' if written else ': ' + (step.note or 'exists')}")
-    print(f"\n{starter.next_steps(shlex.quote(args.dir) if args.dir else '')}", end="")
+        _say(f"{'wrote' if written else 'kept':<6} {step.target}{'' if written else ': ' + (step.note or 'exists')}")
+    _say("\n" + starter.next_steps(shlex.quote(args.dir) if args.dir else "").removesuffix("\n"))
     return 0
 
 

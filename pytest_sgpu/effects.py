@@ -75,8 +75,7 @@ class Effects:
         key = entry.item.key
         text = str(key)
         directory, options = self._ledger.directory, self._prepared.options
-        if command.attempt > 1:
-            directory.archive(key, command.attempt - 1)
+        directory.make_way(key, command.attempt)
         self.attempts[text] = command.attempt
         prefix, _ = directory.junit_place(key)
         opaque = self._opaque[key.suite]

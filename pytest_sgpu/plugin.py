@@ -105,7 +105,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--sgpu-plan",
         nargs="?",
         const="text",
-        choices=("text", "json"),
         metavar="text|json",
         help="list and order everything, print the plan, run nothing and write nothing",
     )
@@ -147,11 +146,26 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         raise
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Leave the file of ``--junitxml`` alone when only a plan is asked for: it would tell of a run without tests."""
-    if not _inert(config) and _confs(config) and (config.getoption("sgpu_plan") or config.getini("sgpu_plan")):
-        config.option.xmlpath = None
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """Show no usage error with a secret in it: all of them pass here, from the options to the end of the run.
+
+    Where only a plan is asked for, leave the file of ``--junitxml`` alone: it would tell of a run without tests.
+    """
+    if _inert(config) or not _confs(config):
+        return (yield)
+    try:
+        _refuse_looponfail(config)
+        from pytest_sgpu.face.options import plan_format
+
+        if plan_format(config):
+            config.option.xmlpath = None
+        return (yield)
+    except pytest.UsageError as error:
+        from pytest_sgpu.core.redact import Redactor
+
+        clean = Redactor(os.environ).text
+        raise pytest.UsageError(*(clean(str(one)) for one in error.args)) from None
 
 
 @pytest.hookimpl(trylast=True)
@@ -176,7 +190,10 @@ def _inert(config: pytest.Config) -> bool:
 
 
 def _confs(config: pytest.Config) -> bool:
-    return bool(config.getoption("sgpu_conf") or config.getini("sgpu_conf"))
+    try:
+        return bool(config.getoption("sgpu_conf") or config.getini("sgpu_conf"))
+    except (TypeError, ValueError, pytest.UsageError):
+        return True  # something was given; who reads it says what is wrong with it
 
 
 def _dest(option: str) -> str:
@@ -204,4 +221,13 @@ def _refuse_foreign_loops(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--pdb/--trace cannot be used with --sgpu-conf: items run in other processes without a terminal; "
             "run the item's script by hand with TEST_FILTER=<tag> to debug it"
+        )
+
+
+def _refuse_looponfail(config: pytest.Config) -> None:
+    """Refuse the one loop that begins before any plugin is configured."""
+    if getattr(config.option, "looponfail", False):
+        raise pytest.UsageError(
+            "-f/--looponfail cannot be used with --sgpu-conf: it starts pytest again and again, each time without "
+            "the queue; start the queue again with --lf to run what failed"
         )

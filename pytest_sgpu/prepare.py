@@ -98,8 +98,7 @@ def prepare(options: Options) -> Prepared:
     argv = {suite.label: scripts.resolve(suite, options.root, options.env) for suite in suites}
     level = _level(options.env)
     pool = devices.pool(options.env, options.gpus)
-    if options.writes:
-        _check_place(options)
+    _check_place(options)
     listings = scripts.list_all([suite for suite in suites if suite.mode is Mode.LIST], options.root, options.env)
     found, census, listing_notices = items.build(suites, listings)
     scope = Scope(pool.arch, level)
@@ -123,7 +122,8 @@ def prepare(options: Options) -> Prepared:
 
 def _check_place(options: Options) -> None:
     directory = RunDirectory(options.log_dir)
-    directory.check()
+    if options.writes:
+        directory.check()
     if options.resume and not directory.holds_run:
         raise StoreError(
             f"{options.log_dir}: no run has left its journal here, so there is none to go on with",

@@ -11,13 +11,13 @@ from pathlib import Path
 from pytest_sgpu.core import journal, tables, timeline, verdict, weights
 from pytest_sgpu.core.journal import RunState
 from pytest_sgpu.core.names import file_name, item_stem
-from pytest_sgpu.core.redact import Redactor
+from pytest_sgpu.core.redact import Redactor, secret_names
 from pytest_sgpu.core.text import counted
 from pytest_sgpu.engine.store import RunDirectory, why
 from pytest_sgpu.engine.weight_file import LOCK_SECONDS, WeightPlace, update_weights
 from pytest_sgpu.errors import StoreError
 from pytest_sgpu.model import Census, Key, Notice, Outcome, Part, Plan, Status, Verdict, WeightTable
-from pytest_sgpu.report import job_summary, junit_write, markdown
+from pytest_sgpu.report import job_summary, junit_bare, junit_write, markdown
 from pytest_sgpu.report.clean import cleaned
 from pytest_sgpu.report.view import RunView
 
@@ -55,7 +55,7 @@ class _Losses:
 
 def write_plan(directory: RunDirectory, plan: Plan, census: Census) -> None:
     """Leave the plan and the census before the run, as ``queue/queue.tsv`` and ``queue/items.tsv``."""
-    directory.write("queue/queue.tsv", tables.format_queue(plan.entries))
+    directory.write("queue/queue.tsv", tables.format_queue(plan.entries, directory.clean))
     directory.write("queue/items.tsv", tables.format_items(census))
 
 
@@ -78,6 +78,7 @@ def finish(
     if state is None:
         state, notices = directory.state()
         losses.notices.extend(notices)
+    losses.notices.extend(veil(directory, state, env))
     clean = Redactor(env).text
     verdicts = verdict.verdicts([suite.label for suite in state.suites], state.outcomes)
     _write_verdicts(directory, state, verdicts, losses)
@@ -99,6 +100,19 @@ def finish(
     losses.notices.extend(notice for notice in directory.notices if notice not in state.notices)
     finished.late_notices = [Notice(clean(one.text), clean(one.where)) for one in losses.notices]
     return finished
+
+
+def veil(directory: RunDirectory, state: RunState, env: Mapping[str, str]) -> tuple[Notice, ...]:
+    """Quote no logs when this environment lacks secrets that the run had, since nothing can mask them; and say so."""
+    known = set(secret_names(env))
+    lacking = [name for name in state.secrets if name not in known]
+    if not lacking:
+        return ()
+    directory.veil("(left out: secrets of this run are not known here)")
+    more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+    were, are, they = ("was", "is", "it") if len(lacking) == 1 else ("were", "are", "they")
+    text = f"{', '.join(lacking[:_NAMED])}{more} {were} secret in this run and {are} not set here, so {they} cannot be "
+    return (Notice(f"{text}masked: log tails are left out, and what tests inside the items said"),)
 
 
 def _teach(
@@ -199,7 +213,7 @@ def _view(
         predicted=state.predicted,
         notices=state.notices,
         log_of={str(o.key): directory.shown(_log(directory, o)) for o in state.outcomes if _has_log(o)},
-        tail_of={str(o.key): directory.tail(o.key, _TAIL) for o in told if _has_log(o)},
+        tail_of={str(o.key): _tail(directory, o) for o in told if _has_log(o)},
         rerun_of={str(o.key): rerun(o.key) for o in told},
         started=state.started,
         interrupted=state.interrupted or state.incomplete,
@@ -255,13 +269,20 @@ def _log(directory: RunDirectory, outcome: Outcome) -> Path:
     return directory.item_log(outcome.key)
 
 
+def _tail(directory: RunDirectory, outcome: Outcome) -> bytes:
+    if outcome.status is Status.SETUP_FAILED:
+        return directory.setup_tail(outcome.key.suite, _TAIL)
+    return directory.tail(outcome.key, _TAIL)
+
+
 def _write_junit(
     directory: RunDirectory, state: RunState, view: RunView, losses: _Losses, clean: Callable[[str], str]
 ) -> str:
     """Write the tests inside the items: of all suites in one file, whose path it gives, and of each in its own."""
     parts = {part.number: part for part in state.parts} if len(state.parts) > 1 else {}
     items = [_item_xml(directory, view, outcome, parts.get(outcome.part)) for outcome in state.outcomes]
-    write = partial(junit_write.write, started=state.started, open_xml=directory.open_file, clean=clean)
+    opener = junit_bare.opener(directory.open_file, clean) if directory.is_veiled else directory.open_file
+    write = partial(junit_write.write, started=state.started, open_xml=opener, clean=clean)
     path = ""
     with losses.around("report/junit.xml"):
         with directory.writing("report/junit.xml") as stream:
@@ -282,7 +303,7 @@ def _item_xml(directory: RunDirectory, view: RunView, outcome: Outcome, part: Pa
     return junit_write.ItemXml(
         outcome,
         sources=directory.junit_files(outcome.key) if outcome.start is not None else (),
-        tail=partial(directory.tail, outcome.key, _TAIL),
+        tail=partial(_tail, directory, outcome),
         log=view.log_of.get(str(outcome.key), ""),
         earlier=tuple(_earlier(directory, view, one) for one in earlier),
         part=part,

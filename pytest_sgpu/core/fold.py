@@ -42,6 +42,7 @@ class RunState:
     ``device_ids`` maps the names of ``devices`` to their entries in the mask. ``taught``: keys whose times are
     in the weight table already. ``weights``: the tables that the run reads and writes. ``interrupted`` says
     why the last part of the run was ended early, ``incomplete`` why something of it was not started.
+    ``secrets`` are the variables whose values were taken out of everything in any of its parts.
     """
 
     started: float = 0.0
@@ -70,6 +71,7 @@ class RunState:
     root: str = ""
     incomplete: str = ""
     version: int = VERSION
+    secrets: tuple[str, ...] = ()
 
 
 def lost(running: Running, attempts: Iterable[Outcome], estimate: Estimate, at: float, how: str) -> Outcome:

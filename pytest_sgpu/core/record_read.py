@@ -46,6 +46,7 @@ def run(fields: Fields) -> dict[str, Any]:
         "rerun": fields.text("rerun", ""),
         "root": fields.text("root", ""),
         "version": fields.whole("version", 1),
+        "secrets": fields.texts("secrets"),
     }
 
 
@@ -59,6 +60,7 @@ class Resume:
     devices: Mapping[str, str]
     suites: tuple[Suite, ...]
     labels: tuple[str, ...]
+    secrets: tuple[str, ...]
 
     def over(self, head: Mapping[str, Any]) -> dict[str, Any]:
         """Give the fields of the state that are other ones now."""
@@ -72,6 +74,7 @@ class Resume:
             "device_ids": ids,
             "suites": (*old, *self.suites),
             "labels": self.labels or head.get("labels", ()),
+            "secrets": tuple(sorted({*head.get("secrets", ()), *self.secrets})),
         }
 
 
@@ -84,6 +87,7 @@ def resume(fields: Fields) -> Resume:
         _devices(fields),
         _suites(fields),
         fields.texts("labels"),
+        fields.texts("secrets"),
     )
 
 

@@ -13,7 +13,7 @@ Record = dict[str, Any]
 # What names a thing stays as it is: changed, it would name another one, or none. Everything else is words.
 _NAMES = frozenset(
     """event key keys status worker devices suite labels runnable known listed digest commit arch level proof
-    why""".split()  # noqa: SIM905 - a list that is read, not typed
+    why secrets""".split()  # noqa: SIM905 - a list that is read, not typed
 )
 _WORDS_IN_ROWS = {"entries": 1, "suites": 3}  # the one column that is no name: the command
 

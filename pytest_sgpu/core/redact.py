@@ -3,7 +3,8 @@
 A secret becomes ``***``. What counts as one is decided by names, never by how a value looks: the value of a
 variable whose name has TOKEN, SECRET, PASSWORD or KEY in it; in a URL the part before ``@`` and the values
 of query parameters with such names; and what a URL in the environment carries so, wherever else it appears.
-A program that prints a secret in another form (base64, one letter per line) is beyond this.
+A secret is found in the forms that a shell, a URL, a decoder and ``core.text`` give it, and where a text was cut
+in the middle of it. A program that prints it in another form (base64, one letter per line) is beyond this.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import quote
+
+from pytest_sgpu.core.text import one_line, printable
 
 Clean = Callable[[str], str]
 """Takes the secrets out of a text. ``unchanged`` where there are none to take."""
@@ -22,6 +25,10 @@ ANYWHERE = 12
 """Characters from which on a value is hidden within words too; a shorter one only as a word of its own."""
 
 _NAMES = re.compile("TOKEN|SECRET|PASSWORD|KEY", re.IGNORECASE)
+# What ``core.text`` puts behind a line that it has cut.
+_CUT = re.compile(r" \.\.\. \[[0-9]+ characters cut\]")
+_MAYBE_CUT = 160  # characters from which on a text may have been cut without a note, as a worker cuts
+_LONGEST_ESCAPE = 10  # characters that one becomes
 # The end of what a browser calls the authority; greedy, since a password may hold an @ that nobody escaped.
 _USER = re.compile(r'[^\s/?#"<>]*@')
 # A password with a slash in it. A port is none, and neither is an address in brackets.
@@ -40,10 +47,14 @@ def unchanged(text: str) -> str:
 
 
 class Redactor:
-    """Knows the secrets of an environment. Cheap where a text holds none: it is only searched for them."""
+    """Knows the secrets of an environment. Cheap where a text holds none: it is only searched for them.
+
+    ``names`` are the variables that hold them.
+    """
 
     def __init__(self, env: Mapping[str, str]) -> None:
-        forms = {form for value in _secrets(env) for form in _forms(value)}
+        self.names = secret_names(env)
+        forms = {form for value in _secrets(env) for form in _forms(value) if _counts(form)}
         self._known = tuple(sorted(forms, key=lambda form: (-len(form), form)))  # the longest first
         self._pattern = re.compile("|".join(map(_wanted, self._known)))
 
@@ -53,11 +64,40 @@ class Redactor:
             if form in text:
                 text = self._pattern.sub(MASK, text)
                 break
+        text = self._without_beginnings(text)
         if "://" in text:
             text = _without_users(text)
         if "=" in text and ("?" in text or "&" in text or ";" in text or "#" in text):
             text = _QUERY.sub(_without_value, text)
         return text
+
+    def _without_beginnings(self, text: str) -> str:
+        """Mask the first part of a secret where a text ends in it: somebody has cut it there."""
+        if "characters cut]" in text:
+            at = 0
+            pieces = []
+            for note in _CUT.finditer(text):
+                pieces += [self._without_beginning(text[at : note.start()], LEAST), note[0]]
+                at = note.end()
+            return "".join(pieces) + text[at:]
+        # A shorter one ends where it ends: the folder that a secret path begins with is no secret.
+        return self._without_beginning(text, ANYWHERE) if len(text) >= _MAYBE_CUT else text
+
+    def _without_beginning(self, text: str, least: int) -> str:
+        """Mask a beginning of ``least`` characters or more at the end of a text."""
+        for form in self._known:
+            head = form[:least]
+            at = text.find(head, max(0, len(text) - len(form) + 1))
+            while at >= 0:
+                if form.startswith(text[at:]):
+                    return text[:at] + MASK
+                at = text.find(head, at + 1)
+        return text
+
+
+def secret_names(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Give the names of the variables whose values, or parts of them, are taken out; in order."""
+    return tuple(sorted(name for name, value in env.items() if any(_secrets({name: value}))))
 
 
 def _secrets(env: Mapping[str, str]) -> Iterator[str]:
@@ -84,15 +124,32 @@ def _carried(value: str) -> Iterator[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Give a value as it is, and as a shell, a URL and a quoting program write it."""
-    if not value.strip("*"):
-        return
-    yield value
-    yield value.replace("'", "'\"'\"'")
-    yield value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-    escaped = quote(value, safe="", errors="surrogatepass")
-    if len(escaped) > len(value):
-        yield escaped
+    """Give a value as it is, and as a shell, a URL, a quoting program and whoever shows it write it."""
+    raw = _raw(value)
+    readings = (raw.decode("utf-8", "backslashreplace"), raw.decode("utf-8", "replace"))
+    for text in (value, *readings, value.encode("utf-8", "replace").decode("utf-8")):
+        longest = _LONGEST_ESCAPE * len(text)
+        yield text
+        yield text.replace("'", "'\"'\"'")
+        yield text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+        yield printable(text, longest)
+        yield one_line(text, longest)
+        yield repr(text)[1:-1]
+        yield "".join(letter for letter in text if letter.isprintable())
+    yield quote(raw, safe="")
+
+
+def _raw(value: str) -> bytes:
+    """Give the bytes that the system has for a value. A half of a pair that is none of those is kept somehow."""
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+
+
+def _counts(form: str) -> bool:
+    """Whether enough is left of a value in this form to look for it."""
+    return len(form) >= LEAST and bool(form.strip("* ?\ufffd"))
 
 
 def _wanted(form: str) -> str:

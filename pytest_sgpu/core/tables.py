@@ -29,6 +29,7 @@ from pytest_sgpu.core.cells import (
     unescaped,
     whole_number,
 )
+from pytest_sgpu.core.redact import Clean, unchanged
 from pytest_sgpu.core.text import is_plain, printable, shown
 from pytest_sgpu.core.verdict import exit_code
 from pytest_sgpu.model import UNKNOWN, Census, Estimate, Key, Notice, Outcome, PlanEntry, Scope, WeightTable
@@ -136,13 +137,16 @@ class QueueRow:
     estimate: Estimate
 
 
-def format_queue(entries: Iterable[PlanEntry]) -> str:
-    """Write the plan, in its order. Unknown items have the weight 999999, known ones have a decimal."""
+def format_queue(entries: Iterable[PlanEntry], clean: Clean = unchanged) -> str:
+    """Write the plan, in its order. Unknown items have the weight 999999, known ones have a decimal.
+
+    ``clean`` takes the secrets out of the words of the commands, as it does in the journal.
+    """
     lines = []
     for entry in entries:
         item, seconds = entry.item, entry.estimate.seconds
         weight = f"{seconds:.1f}" if entry.estimate.known and seconds is not None else UNKNOWN_WEIGHT
-        command, *rest = item.command
+        command, *rest = map(clean, item.command)
         label, tag = key_cells(item.key)
         lines.append(tsv((weight, label, escaped(command), tag, escaped(shlex.join(rest)), str(item.gpus))))
     return "".join(lines)

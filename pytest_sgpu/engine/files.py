@@ -67,6 +67,11 @@ def replacing(name: str, within: int, *, durable: bool = False) -> Iterator[Text
         raise
 
 
+def aside(name: str) -> str:
+    """Give a name beside another one for what stands in its place and is not ours; nothing has it yet."""
+    return f"{name}.aside-{secrets.token_hex(4)}"
+
+
 def is_part(name: object) -> bool:
     """Whether this names a file that was about to take the place of another one."""
     return isinstance(name, str) and name.startswith(_PART[0]) and name.endswith(_PART[1])

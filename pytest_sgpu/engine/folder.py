@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from pytest_sgpu.engine.files import is_part, open_regular, replacing
+from pytest_sgpu.engine.files import aside, is_part, open_regular, replacing
 from pytest_sgpu.model import Notice
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -87,9 +87,10 @@ class Folder:
     def _take_away(self, within: int, name: str, shown: str) -> None:
         what = _kind(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode)
         os.unlink(name, dir_fd=within)
-        self._tell(f"{what} was in the place of this folder; it is a folder again", shown)
+        self.tell(f"{what} was in the place of this folder; it is a folder again", shown)
 
-    def _tell(self, text: str, where: str) -> None:
+    def tell(self, text: str, where: str) -> None:
+        """Add a notice, once."""
         notice = Notice(text, where)
         if notice not in self.notices:
             self.notices.append(notice)
@@ -131,7 +132,7 @@ class Folder:
         except OSError:
             return False
         if stat.S_ISLNK(mode):
-            self._tell("a link is in the place of this file; it is not followed", name)
+            self.tell("a link is in the place of this file; it is not followed", name)
         return stat.S_ISREG(mode)
 
     def files(self, name: str, suffix: str) -> list[str]:
@@ -185,7 +186,7 @@ class Folder:
                     error.filename = str(self.path / name)
                 raise
         if not stat.S_ISREG(mode):
-            self._tell(f"{_kind(mode)} was in the place of this file; it was replaced", name)
+            self.tell(f"{_kind(mode)} was in the place of this file; it was replaced", name)
 
     def move(self, name: str, to: str) -> bool:
         """Move a file, a folder or whatever else is there; what stood at the new place goes. False: it is not there."""
@@ -200,6 +201,26 @@ class Folder:
         except FileNotFoundError:
             return False
         return True
+
+    def make_way(self, name: str, *, folders_only: bool = False) -> None:
+        """Take away what stands in a place, and tell. What is in a folder is not looked at: it is moved aside.
+
+        So this takes no time, whatever is there. ``folders_only``: the rest will be replaced.
+        """
+        above, last = _split(name)
+        try:
+            with self._opened(above, make=False) as within:
+                mode = os.stat(last, dir_fd=within, follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode):
+                    new = aside(last)
+                    os.rename(last, new, src_dir_fd=within, dst_dir_fd=within)
+                    self.tell(f"a folder was in this place; it is {new} now", name)
+                elif not folders_only:
+                    os.unlink(last, dir_fd=within)
+                    self.tell(f"{_kind(mode)} was in this place; it was removed", name)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, *_IN_THE_WAY):  # else it is not there, or behind a link
+                raise
 
     def clear(self, name: str) -> None:
         """Remove something, whatever it is. A link is removed, never followed."""

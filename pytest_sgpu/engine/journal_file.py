@@ -11,7 +11,6 @@ from typing import BinaryIO, TextIO
 
 from pytest_sgpu.core import journal
 from pytest_sgpu.engine.folder import Folder
-from pytest_sgpu.model import Notice
 
 NAME = f"queue/{journal.NAME}"
 _BLOCK = 1 << 16
@@ -20,6 +19,8 @@ _NO_SYNC = frozenset((errno.EINVAL, errno.ENOSYS, errno.EROFS))  # a file system
 
 class JournalFile:
     """While it is open, what an item does to the name of the file costs nothing: it is put back at the next sync.
+
+    Where that cannot be, what is held is whole still, and the next sync tries again; ``confirm`` is the last one.
 
     Everything raises OSError.
     """
@@ -70,7 +71,7 @@ class JournalFile:
 
     def sync(self) -> None:
         """Bring what was appended to the disk, and the file to its place if somebody took it away."""
-        if not self._is_there():
+        with contextlib.suppress(OSError):
             self._put_back()
         try:
             os.fdatasync(self._handle)
@@ -78,11 +79,18 @@ class JournalFile:
             if error.errno not in _NO_SYNC:
                 raise
 
+    def confirm(self) -> None:
+        """Bring it to the disk and to its place, or fail."""
+        self._put_back()
+        self.sync()
+        if not self._folder.is_there() or not self._is_there():
+            raise OSError(errno.ENOENT, "It was taken away and cannot be put back", NAME)
+
     @contextlib.contextmanager
     def lines(self) -> Iterator[TextIO]:
         """Open it to read: what this run has written while it is open, else the file."""
         if self._handle >= 0:
-            if not self._is_there():
+            with contextlib.suppress(OSError):
                 self._put_back()
             stream: BinaryIO = os.fdopen(os.dup(self._handle), "rb")
             stream.seek(0)
@@ -100,20 +108,19 @@ class JournalFile:
         return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
 
     def _put_back(self) -> None:
-        """Write what was written so far to a new file of the right name, and go on there."""
-        if not self._folder.is_there():
-            return  # there is no place for it; reading it back tells
-        with contextlib.suppress(OSError):  # what is held is whole; the next sync tries again
-            with self._folder.writing(NAME) as stream:
-                at = 0
-                while block := os.pread(self._handle, _BLOCK, at):
-                    stream.buffer.write(block)
-                    at += len(block)
-            handle = self._folder.open_to_append(NAME)
-            os.close(self._handle)
-            self._handle = handle
-            lost = "the journal was removed or replaced while the run went on; it is back"
-            self._folder.notices.append(Notice(lost, NAME))
+        """Write what was written so far to a new file of the right name, if it is not there, and go on there."""
+        if self._is_there() or not self._folder.is_there():
+            return  # there is no place for it in a folder that is gone; reading it back tells
+        self._folder.make_way(NAME, folders_only=True)
+        with self._folder.writing(NAME) as stream:
+            at = 0
+            while block := os.pread(self._handle, _BLOCK, at):
+                stream.buffer.write(block)
+                at += len(block)
+        handle = self._folder.open_to_append(NAME)
+        os.close(self._handle)
+        self._handle = handle
+        self._folder.tell("the journal was removed or replaced while the run went on; it is back", NAME)
 
     def _mend(self) -> None:
         size = os.fstat(self._handle).st_size

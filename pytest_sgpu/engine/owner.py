@@ -14,6 +14,8 @@ from pytest_sgpu.engine.folder import Folder
 NAME = ".sgpu.owner.json"
 _BEAT = 1.0  # seconds between two signs of life
 _LARGEST = 4096  # bytes
+_FRESH = 10.0  # seconds since the last sign of life of a run that goes on; one that writes its reports gives none
+_ROUGH = 2.0  # seconds by which the start of a process may be wrong
 
 
 class Owner:
@@ -28,6 +30,7 @@ class Owner:
         self._before: tuple[str, int] | None = None  # text and time of a borrowed one, None: there was none
         self._borrowed = False
         self._handle = -1
+        self._started = 0.0
         self._beaten = 0.0
 
     def text(self) -> str:
@@ -37,6 +40,22 @@ class Owner:
             return f"pid {int(owner['pid'])} on {str(owner['host'])[:100]}, started {_clock(float(owner['started']))}"
         except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return "its owner is not known"
+
+    def is_alive(self) -> bool:
+        """Whether another process of this host, as old as the file says, has given a sign of life just now.
+
+        The lock says so too, as long as nobody has replaced its file.
+        """
+        try:
+            text, when = self._read()
+            owner = json.loads(text)
+            pid, host, started = int(owner["pid"]), owner["host"], float(owner["started"])
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
+            return False
+        if host != socket.gethostname() or pid == os.getpid() or abs(time.time() - when / 1e9) > _FRESH:
+            return False
+        began = _began(pid)
+        return began is not None and began <= started + _ROUGH
 
     def last_sign(self) -> float | None:
         """Give the epoch seconds of the last sign of life, None when the run has ended by itself."""
@@ -61,13 +80,23 @@ class Owner:
         self._borrowed = True
         self._write(started, self._before[1] if self._before else None)
 
-    def beat(self) -> None:
-        """Give a sign of life, at most once a second."""
+    def beat(self) -> bool:
+        """Give a sign of life, at most once a second; says whether it was time. A file that was removed comes back."""
         now = time.monotonic()
-        if self._handle >= 0 and not self._borrowed and now - self._beaten >= _BEAT:
-            self._beaten = now
-            with contextlib.suppress(OSError):
-                os.utime(self._handle)
+        if self._handle < 0 or self._borrowed or now - self._beaten < _BEAT:
+            return False
+        self._beaten = now
+        with contextlib.suppress(OSError):
+            os.utime(self._handle)
+            if not os.fstat(self._handle).st_nlink:
+                self._restore()
+        return True
+
+    def _restore(self) -> None:
+        try:
+            self._folder.stat(NAME)  # of somebody else by now, or put there by an item: it stays
+        except FileNotFoundError:
+            self._write(self._started, None)
 
     def leave(self) -> None:
         """Remove the file, or give it back as it was."""
@@ -83,6 +112,7 @@ class Owner:
         self._borrowed = False
 
     def _write(self, started: float, when: int | None) -> None:
+        self._started = started
         owner = {"pid": os.getpid(), "host": socket.gethostname(), "started": started}
         handle = self._put(json.dumps(owner), when, keep=True)
         if self._handle >= 0:
@@ -102,6 +132,17 @@ class Owner:
         with self._folder.open(NAME) as stream:
             text = stream.read(_LARGEST).decode("utf-8", "replace")
             return text, os.fstat(stream.fileno()).st_mtime_ns
+
+
+def _began(pid: int) -> float | None:
+    """Give the epoch seconds at which a process began, None when there is none or it is dead already."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:  # noqa: PTH123 - no file of ours
+            state, *fields = stream.read().rpartition(")")[2].split()
+        since_boot = int(fields[18]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
+    return None if state in "ZX" else time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot
 
 
 def _clock(epoch: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -21,6 +22,7 @@ class Places:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._folder = Folder(path)
+        self._veil = b""
 
     @property
     def notices(self) -> list[Notice]:
@@ -79,6 +81,29 @@ class Places:
         for name in (log, f"{log}.rc", *_junit_names(key)):
             self._archive(name, _archived(attempt, name))
 
+    def make_way(self, key: Key, attempt: int) -> None:
+        """Free the places that an attempt will write to. What the one before it has left is archived.
+
+        Whatever else is there is of another item, which may have put a link or a pipe there: it is taken away and
+        told. Where that cannot be done the attempt fails for it.
+        """
+        if attempt > 1:
+            self.archive(key, attempt - 1)
+        log = _item_log(key)
+        for name in (log, f"{log}.rc", *_junit_names(key)):
+            try:  # a look at most is wasted on what a link leads to
+                found = os.lstat(f"{self.path}/{name}")
+            except OSError:
+                continue
+            if attempt == 1 or not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:  # else it could not be kept
+                self._make_way(name)
+
+    def _make_way(self, name: str) -> None:
+        try:
+            self._folder.make_way(name)
+        except OSError as error:
+            self._folder.tell(f"this is in the way of an item and cannot be removed: {why(error)}", name)
+
     def _archive(self, name: str, to: str) -> None:
         try:
             self._folder.move(name, to)
@@ -96,21 +121,35 @@ class Places:
         except (ValueError, OSError):  # OSError: the working directory is gone
             return str(path)
 
+    @property
+    def is_veiled(self) -> bool:
+        """Whether no log is quoted."""
+        return bool(self._veil)
+
+    def veil(self, text: str) -> None:
+        """Quote no log from now on: this text stands for the last bytes of each."""
+        self._veil = text.encode()
+
     def tail(self, key: Key, limit: int = 65_536) -> bytes:
-        """Give the last bytes of an item's log, or of its suite's setup when the item has none."""
-        end = self._end(self.item_log(key), limit)
-        return (self._end(self.setup_log(key.suite), limit) if end is None else end) or b""
+        """Give the last bytes of an item's log."""
+        return self._end(self.item_log(key), limit)
+
+    def setup_tail(self, label: str, limit: int = 65_536) -> bytes:
+        """Give the last bytes of the log of a suite's setup."""
+        return self._end(self.setup_log(label), limit)
 
     def attempt_tail(self, key: Key, attempt: int, limit: int = 65_536) -> bytes:
         """Give the last bytes of the log of an attempt that was not the last one."""
-        return self._end(self.attempt_log(key, attempt), limit) or b""
+        return self._end(self.attempt_log(key, attempt), limit)
 
-    def _end(self, path: Path, limit: int) -> bytes | None:
+    def _end(self, path: Path, limit: int) -> bytes:
+        if self._veil:
+            return self._veil
         with contextlib.suppress(OSError), self.open_file(path) as stream:
             stream.seek(0, os.SEEK_END)
             stream.seek(max(0, stream.tell() - limit))
             return stream.read()
-        return None
+        return b""
 
     def open_file(self, path: str | PathLike[str]) -> BinaryIO:
         """Open a regular file of the run directory for reading bytes. Raises OSError, also where a link leads to it."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_sgpu.core import journal
 from pytest_sgpu.core.cells import capped
-from pytest_sgpu.core.redact import Redactor
+from pytest_sgpu.core.redact import Clean, Redactor, unchanged
 from pytest_sgpu.engine import journal_file, owner
 from pytest_sgpu.engine.files import replace, why
 from pytest_sgpu.engine.journal_file import JournalFile
@@ -36,7 +36,8 @@ _OUR_TURN = frozenset(("run", "resume"))
 class RunDirectory(Places):
     """The place where one run leaves everything.
 
-    ``redactor`` takes the secrets out of all words that go into the journal.
+    ``redactor`` takes the secrets out of all words that go into the journal; where a run or a part of it begins,
+    the journal names the variables that hold them.
     """
 
     def __init__(self, path: Path, redactor: Redactor | None = None) -> None:
@@ -45,6 +46,11 @@ class RunDirectory(Places):
         self._lock = Lock(path / _LOCK)
         self._owner = Owner(self._folder)
         self._journal = JournalFile(self._folder)
+
+    @property
+    def clean(self) -> Clean:
+        """Give what takes the secrets out of a text that is written here."""
+        return self._redactor.text if self._redactor else unchanged
 
     # -- whose it is ------------------------------------------------------------------------------
 
@@ -69,7 +75,7 @@ class RunDirectory(Places):
             free = self._lock.free()
         except OSError as error:
             raise _unusable(self.path, error) from None
-        if not free:
+        if not free or self._owner.is_alive():
             raise self._in_use()
 
     def _check(self) -> None:
@@ -151,8 +157,10 @@ class RunDirectory(Places):
             raise
 
     def _take_lock(self, hint: str) -> None:
-        if not self._lock.take(_LOCK_PATIENCE):
+        if not self._lock.take(_LOCK_PATIENCE) or self._owner.is_alive():  # alive: its lock was taken away from it
             raise self._in_use(hint)
+        if self._lock.aside:
+            self._folder.tell(f"a folder was in this place; it is {self._lock.aside.name} now", _LOCK)
 
     def _in_use(self, hint: str = "") -> StoreError:
         holder = self._owner.text()
@@ -168,7 +176,13 @@ class RunDirectory(Places):
 
     def beat(self) -> None:
         """Give a sign of life, at most once a second: of a run that is killed it tells when that was."""
-        self._owner.beat()
+        if self._owner.beat():
+            self._look_at_lock()
+
+    def _look_at_lock(self) -> None:
+        if self._lock.held and not self._lock.in_place:
+            lost = "the lock of this run was removed or replaced while it went on; another run may have come in between"
+            self._folder.tell(lost, _LOCK)
 
     def last_sign(self) -> float | None:
         """Give the epoch seconds of the last sign of life of a run that was killed, None when it ended by itself."""
@@ -189,6 +203,8 @@ class RunDirectory(Places):
                 self._journal.reopen()
             if record.get("event") in _OUR_TURN:
                 self._owner.take(float(record.get("started", 0.0)))
+                if self._redactor:
+                    cleaned = {**cleaned, "secrets": list(self._redactor.names)}
             self._journal.append(journal.line(cleaned))
 
     def sync(self) -> None:
@@ -196,6 +212,16 @@ class RunDirectory(Places):
         if self._journal.is_open:
             with self._writing_the_journal():
                 self._journal.sync()
+
+    def confirm(self) -> None:
+        """See to it that the journal is where readers look for it, and that the lock was ours to the end.
+
+        Raises StoreError when the journal was taken away and cannot be put back.
+        """
+        self._look_at_lock()
+        if self._journal.is_open:
+            with self._writing_the_journal():
+                self._journal.confirm()
 
     @contextlib.contextmanager
     def _writing_the_journal(self) -> Iterator[None]:
@@ -224,6 +250,7 @@ class RunDirectory(Places):
                 f"{self.path}: something {gone or 'cut off the journal'} while the run went on, so results are lost",
                 "did an item do it?",
             )
+        self._look_at_lock()
         notices: list[Notice] = []
         try:
             with self._journal.lines() as stream:

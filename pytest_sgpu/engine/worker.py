@@ -294,7 +294,9 @@ def _last_line(log: int, offset: int) -> str:
     start = max(offset if offset <= size else 0, size - TAIL)
     lines = os.pread(log, TAIL, start).replace(b"\r", b"\n").split(b"\n")
     last = next((line for line in reversed(lines) if line.strip()), b"")
-    return "".join(c for c in _text(last) if c.isprintable()).strip()[:LINE]
+    text = "".join(c for c in _text(last) if c.isprintable()).strip()
+    more = len(text) - LINE  # the note is that of the controller, which hides a secret that is cut there
+    return text if more <= 0 else f"{text[:LINE]} ... [{more} characters cut]"
 
 
 def _has_partial(pattern: bytes) -> bool:

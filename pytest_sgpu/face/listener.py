@@ -15,6 +15,7 @@ from pytest_sgpu.face.reports import Crash, Failure, WorkerNode, reports
 from pytest_sgpu.face.terminal import Terminal
 from pytest_sgpu.listener import Progress
 from pytest_sgpu.model import Ending, Outcome, PlanEntry, Status, Suite, Worker
+from pytest_sgpu.report.clean import clean_outcome
 from pytest_sgpu.report.console import failure_block
 from pytest_sgpu.report.pieces import plain
 
@@ -99,7 +100,7 @@ class Listener:
 
     def device(self, text: str) -> None:
         """Show news of a device."""
-        self._terminal.tell(device_line(text))
+        self._terminal.tell(device_line(self._clean(text)))
 
     def finished(self, outcome: Outcome, progress: Progress) -> str:
         """Tell pytest and the screen how an item ended. Gives pytest's reason to stop, or ""."""
@@ -118,16 +119,16 @@ class Listener:
 
     def stopping(self, reason: str, grace: float, progress: Progress) -> None:
         """Say that the run is being ended, how long that takes, and how it takes no time."""
-        self._terminal.say(stopping_line(reason, grace, len(progress.running)))
+        self._terminal.say(stopping_line(self._clean(reason), grace, len(progress.running)))
 
     def hurried(self, reason: str, progress: Progress) -> None:
         """Say that the grace is over."""
-        self._terminal.say(hurried_line(reason, len(progress.running)))
+        self._terminal.say(hurried_line(self._clean(reason), len(progress.running)))
 
     def incomplete(self, reason: str) -> None:
         """Say that not everything will run."""
         self._terminal.say(
-            f"sgpu: {one_line(reason, 400)}: the rest is not run, --sgpu-resume goes on from here", "warn"
+            f"sgpu: {one_line(self._clean(reason), 400)}: the rest is not run, --sgpu-resume goes on from here", "warn"
         )
 
     def paused(self) -> None:
@@ -161,8 +162,12 @@ class Listener:
             self._logfinish(nodeid=item.nodeid, location=item.location)
 
     def _failure(self, item: SgpuItem, outcome: Outcome, log: str) -> Failure:
-        tail = self._clean(self._directory.tail(outcome.key).decode("utf-8", "surrogateescape"))
-        lines = failure_block(outcome, tail, log, self._rerun(item.nodeid), self._terminal.width)
+        refused = outcome.status is Status.SETUP_FAILED
+        end = self._directory.setup_tail(outcome.key.suite) if refused else self._directory.tail(outcome.key)
+        tail = self._clean(end.decode("utf-8", "surrogateescape"))
+        lines = failure_block(
+            clean_outcome(outcome, self._clean), tail, log, self._rerun(item.nodeid), self._terminal.width
+        )
         message = outcome.reason
         if outcome.junit.failing:
             message += f"; {outcome.junit.failing[0][0]}"

@@ -12,9 +12,10 @@ from typing import TypeVar
 import pytest
 
 from pytest_sgpu.core.limits import Limits, parse_duration, parse_limit, parse_timeout
-from pytest_sgpu.core.text import shown
+from pytest_sgpu.core.text import printable, shown
 from pytest_sgpu.core.verdict import Policy
 from pytest_sgpu.engine import scripts
+from pytest_sgpu.face import ini
 from pytest_sgpu.prepare import GRACE, Options
 
 _REPEATED_ENV = ("TEST_LEVEL", "TEST_SGPU", "TEST_MGPU")
@@ -28,16 +29,18 @@ _Value = TypeVar("_Value")
 
 def plan_format(config: pytest.Config) -> str:
     """Give the format of ``--sgpu-plan``, "" when no plan was asked for."""
-    text = config.getoption("sgpu_plan") or config.getini("sgpu_plan")
-    if text not in ("", "text", "json"):
-        raise pytest.UsageError(f"sgpu_plan = {text}: text or json is expected")
-    return str(text)
+    given = config.getoption("sgpu_plan")
+    text: str = given or ini.text(config, "sgpu_plan")
+    if text not in ("", "text", "json") or given == "":
+        where = "--sgpu-plan" if given is not None else "sgpu_plan in the ini-file"
+        raise pytest.UsageError(f"{where}: {shown(text, 80)} is neither; expected text or json")
+    return text
 
 
 def _setting(config: pytest.Config, name: str) -> str | None:
     """Give an option, or its ini twin when it was not given. "" from an ini-file means not set."""
     value = config.getoption(name)
-    return value if value is not None else (config.getini(name) or None)
+    return value if value is not None else (ini.text(config, name) or None)
 
 
 def _read(config: pytest.Config, name: str, read: Callable[[str], _Value], default: _Value) -> _Value:
@@ -87,42 +90,50 @@ def _resume(config: pytest.Config) -> tuple[bool, bool, str]:
     return bool(given), _FORCE in given, str(folders[0]) if folders else ""
 
 
+def _path(config: pytest.Config, name: str, default: str) -> Path:
+    option: str | None = config.getoption(name)
+    if option == "":
+        raise pytest.UsageError(f"--{name.replace('_', '-')}: nothing is named; expected a path")
+    if option:
+        return config.invocation_params.dir / option
+    return config.rootpath / (ini.text(config, name) or default)
+
+
+def _command(text: str, root: Path) -> tuple[str, ...]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"{shown(text, 80)} is no command line: {error}") from None
+    if not any(words[:1]):
+        raise ValueError("no command; expected a program and its arguments")
+    return scripts.command(words, root, os.environ)
+
+
 def read_options(config: pytest.Config) -> Options:
     """Read all options. Paths on the command line are relative to where pytest was called, others to the root."""
     here, root = config.invocation_params.dir, config.rootpath
     names = tuple(config.getoption("sgpu_conf") or ())
     if not names:
         base = config.inipath.parent if config.inipath else root
-        names = tuple(os.path.relpath(base / name, here) for name in config.getini("sgpu_conf"))
+        names = tuple(os.path.relpath(base / name, here) for name in ini.words(config, "sgpu_conf"))
     suites = _setting(config, "sgpu_suites")
-    junit_failures = config.getini("sgpu_junit_failures")
+    junit_failures = ini.text(config, "sgpu_junit_failures")
     if junit_failures not in ("warn", "fail"):
-        raise pytest.UsageError(f"sgpu_junit_failures = {junit_failures}: warn or fail is expected")
+        raise pytest.UsageError(f"sgpu_junit_failures = {printable(junit_failures, 80)}: warn or fail is expected")
     resumes, force, folder = _resume(config)
     budget: float | None = _read(config, "sgpu_budget", parse_limit, None)
-
-    def path(name: str, default: str) -> Path:
-        option = config.getoption(name)
-        return here / option if option else root / (config.getini(name) or default)
-
-    def command(text: str) -> tuple[str, ...]:
-        try:
-            words = shlex.split(text)
-        except ValueError as error:
-            raise ValueError(f"{shown(text, 80)} is no command line: {error}") from None
-        return scripts.command(words, root, os.environ)
 
     return Options(
         confs=tuple(here / name for name in names),
         conf_names=names,
         root=root,
-        log_dir=here / folder if folder else path("sgpu_log_dir", "test-results/logs"),
-        weights=path("sgpu_weights", "ci-weights"),
+        log_dir=here / folder if folder else _path(config, "sgpu_log_dir", "test-results/logs"),
+        weights=_path(config, "sgpu_weights", "ci-weights"),
         env=dict(os.environ),
         gpus=_setting(config, "sgpu_gpus"),
         suites=tuple(suites.split(",")) if suites is not None else None,
         policy=Policy(
-            allow_empty=tuple(config.getini("sgpu_allow_empty")),
+            allow_empty=ini.words(config, "sgpu_allow_empty"),
             junit_failures_fail=junit_failures == "fail",
             leaks_fail=_read(config, "sgpu_leaks", _choice("report", "fail"), default=False),
         ),
@@ -132,7 +143,7 @@ def read_options(config: pytest.Config) -> Options:
         retries=_read(config, "sgpu_retries", _count, 0),
         flaky_fails=_read(config, "sgpu_flaky", _choice("pass", "fail"), default=False),
         quarantine=not _read(config, "sgpu_quarantine", _choice("auto", "off"), default=False),
-        health_cmd=_read(config, "sgpu_health_cmd", command, ()),
+        health_cmd=_read(config, "sgpu_health_cmd", lambda text: _command(text, root), ()),
         budget=budget,
         resume=resumes,
         force=force,

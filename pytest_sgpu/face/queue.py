@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_sgpu.core import simulate
-from pytest_sgpu.engine import signals
+from pytest_sgpu.core.redact import Redactor
+from pytest_sgpu.engine import output, signals
 from pytest_sgpu.errors import SgpuError
 from pytest_sgpu.face import collect
 from pytest_sgpu.face.options import plan_format, read_options
@@ -28,6 +29,7 @@ class Queue:
         self.config = config
         self.shows = plan_format(config)
         self.options = read_options(config)
+        self._clean = Redactor(self.options.env).text
         self.prepared: Prepared | None = None
         self.plan: Plan | None = None
         self.terminal = Terminal(config, self.options)
@@ -95,12 +97,12 @@ class Queue:
     @pytest.hookimpl
     def pytest_report_header(self) -> list[str]:
         """Say that this run is a queue."""
-        return [f"sgpu: queue of {', '.join(self.options.conf_names)}"]
+        return [self._clean(f"sgpu: queue of {', '.join(self.options.conf_names)}")]
 
     @pytest.hookimpl
     def pytest_report_collectionfinish(self) -> list[str]:
         """Say what is there: devices, scope, table; and every notice so far."""
-        return [] if self.prepared is None else self.terminal.found(self.prepared)
+        return [] if self.prepared is None else list(map(self._clean, self.terminal.found(self.prepared)))
 
     # -- run --------------------------------------------------------------------------------------
 
@@ -143,17 +145,22 @@ class Queue:
             raise pytest.UsageError(str(error)) from None
         finally:
             self._running = False
-        _end(session, reason)
+        _end(session, self._clean(reason))
 
     def _show_plan(self, predicted: float, deselected: Sequence[Key]) -> None:
         prepared, plan = self._prepared(), self.plan
         assert plan is not None
         if self.shows == "json":
             text = plan_text.json(
-                plan, predicted, prepared.scope, prepared.devices, prepared.notices, deselected=deselected
+                plan,
+                predicted,
+                prepared.scope,
+                prepared.devices,
+                prepared.notices,
+                deselected=deselected,
+                clean=self._clean,
             )
-            sys.stdout.write(text if text.endswith("\n") else text + "\n")
-            sys.stdout.flush()
+            _write_out(text)
         else:
             self.terminal.lines(plan_text.text(plan, predicted, self.terminal.width))
             if self.options.budget is not None:
@@ -211,6 +218,17 @@ def _end(session: pytest.Session, interrupted: str) -> None:
         raise session.Interrupted(session.shouldstop)
     if interrupted:
         raise session.Interrupted(interrupted)
+
+
+def _write_out(text: str) -> None:
+    """Write to standard output. Raises UsageError when it takes nothing; a reader that has left is no error."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        output.silence()
+        if not isinstance(error, BrokenPipeError):
+            raise pytest.UsageError(f"standard output cannot be written: {error.strerror}") from None
 
 
 def _move_terminal_to_stderr(config: pytest.Config) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -12,6 +12,7 @@ from pytest_sgpu import results
 from pytest_sgpu.core import resume, simulate
 from pytest_sgpu.core.names import node_id
 from pytest_sgpu.core.redact import Redactor
+from pytest_sgpu.core.text import counted, one_line
 from pytest_sgpu.engine import commit, signals
 from pytest_sgpu.engine.store import RunDirectory
 from pytest_sgpu.engine.weight_file import LOCK_SECONDS
@@ -21,12 +22,13 @@ from pytest_sgpu.face.listener import Listener
 from pytest_sgpu.face.options import rerun_command, rerun_head
 from pytest_sgpu.face.resumed import Earlier, examine, kept_lines
 from pytest_sgpu.face.terminal import Terminal
-from pytest_sgpu.model import Key, Plan
+from pytest_sgpu.model import Key, Outcome, Plan
 from pytest_sgpu.prepare import Prepared
 from pytest_sgpu.report import budget_text, plan_text
 from pytest_sgpu.session import Session
 
 _BROKE_OFF = "the run broke off"  # an error of a plugin, or of ours
+_NAMED = 5  # items in an error
 _IMPATIENT = 1.0  # seconds to wait for the weight table when somebody waits for the end
 
 
@@ -112,7 +114,9 @@ class Run:
             self._directory.open(time.time())
             return None
         self._directory.resume(time.time())
-        return examine(self._directory, self._prepared, self._plan, here, force=self._options.force)
+        earlier = examine(self._directory, self._prepared, self._plan, here, force=self._options.force)
+        results.veil(self._directory, earlier.state, self._options.env)  # told with the other notices at the end
+        return earlier
 
     def _run(self, run: Session, listener: Listener, earlier: Earlier | None, inbox: signals.Inbox) -> None:
         kept = earlier.kept if earlier else ()
@@ -128,26 +132,59 @@ class Run:
                 if earlier:
                     listener.replay(kept, earlier.zero)
         finally:
-            self._terminal.view = results.finish(
+            state, notices = self._directory.state()
+            if not whole:
+                state = resume.complete(state, run.clock(), _BROKE_OFF)
+            self._terminal.view = finished = results.finish(
                 self._directory,
                 self._prepared.place,
                 rerun=self._rerun_of,
                 env=self._options.env,
-                state=None if whole else resume.complete(self._directory.state()[0], run.clock(), _BROKE_OFF),
+                state=state,
                 lock_wait=_IMPATIENT if inbox.called else LOCK_SECONDS,
             )
-        self._check_nothing_lost(len(run.outcomes) + len(kept), len(self._terminal.view.view.outcomes))
+            finished.late_notices[:0] = notices
+        known = len(self._directory.notices)
+        self._directory.confirm()
+        finished.late_notices.extend(self._directory.notices[known:])
+        seen = {**{outcome.key: outcome for outcome in kept}, **run.outcomes}
+        self._check_nothing_lost(seen, state.outcomes, all_planned=bool(run.todo.entries))
 
     def _rerun_of(self, key: Key) -> str:
         """Give the command for one item; a suite that is gone since an earlier part stands below the first conf."""
         confs = {suite.label: suite.conf for suite in self._prepared.suites}
         return rerun_command(self._rerun, node_id(confs.get(key.suite, self._options.conf_names[0]), key))
 
-    def _check_nothing_lost(self, seen: int, found: int) -> None:
-        """Refuse to end in green when the journal does not hold what was seen: everything written comes from it."""
-        if found < seen:
+    def _check_nothing_lost(self, seen: Mapping[Key, Outcome], found: Sequence[Outcome], *, all_planned: bool) -> None:
+        """Refuse to end when the journal does not hold what was seen: everything written comes from it.
+
+        ``all_planned``: nothing else can be in it; else it holds an earlier part that was not gone on with.
+        """
+        there = {outcome.key: outcome for outcome in found}
+        keys = dict.fromkeys((*seen, *there)) if all_planned else seen
+        differ = [key for key in keys if _end_of(seen.get(key)) != _end_of(there.get(key))]
+        if differ:
+            named = ", ".join(
+                f"{one_line(str(key), 200)} ({_said(seen.get(key), there.get(key))})" for key in differ[:_NAMED]
+            )
+            more = f" and {len(differ) - _NAMED} more" if len(differ) > _NAMED else ""
             raise StoreError(
-                f"{self._directory.path}: the journal of this run holds {found} of its {seen} outcomes, so verdicts, "
-                "report and weights lack the others",
+                f"{self._directory.path}: the journal of this run has another end than was seen for "
+                f"{counted(len(differ), 'item')}, so verdicts, report and weights are wrong: {named}{more}",
                 "something removed or changed files of the run directory while the run went on; did an item?",
             )
+
+
+def _end_of(outcome: Outcome | None) -> tuple[object, ...]:
+    return (outcome.status, outcome.exit_code, outcome.attempt) if outcome else ()
+
+
+def _said(seen: Outcome | None, there: Outcome | None) -> str:
+    return f"{_text(there)} there, {_text(seen)} seen"
+
+
+def _text(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "nothing"
+    code = "" if outcome.exit_code is None else f" with exit code {outcome.exit_code}"
+    return f"{outcome.status.value}{code} at attempt {outcome.attempt}"

@@ -19,6 +19,7 @@ from pytest_sgpu.face import news
 from pytest_sgpu.model import Ending, Notice, Outcome, PlanEntry, Status, Suite, Worker
 from pytest_sgpu.report import console, screen, summary
 from pytest_sgpu.report.annotations import lines as annotation_lines
+from pytest_sgpu.report.clean import clean_outcome
 from pytest_sgpu.report.pieces import Line
 from pytest_sgpu.report.progress import Lane, ScreenState
 
@@ -153,21 +154,21 @@ class Terminal:
             return
         if self.verbosity >= 0 or ending.exit_code != 0:
             self.say(console.setup_line(suite.label, place, ending.seconds, ending.exit_code, _clock()))
-        for line in news.leak_lines(f"setup of {suite.label}", ending.left, ending.late):
+        for line in news.leak_lines(f"setup of {suite.label}", ending.left, ending.late, self._clean):
             self.tell(line)
 
     def slow(self, event: ItemSlow) -> None:
         """Say that half of an item's time is over."""
-        self.tell(news.slow_line(event))
+        self.tell(news.slow_line(event, self._clean))
 
     def attempted(self, outcome: Outcome, why: str, progress: Progress) -> None:
         """Say that an attempt is over and its item waits again."""
-        self.tell(news.attempt_line(outcome, why, len(self._devices)))
+        self.tell(news.attempt_line(outcome, why, len(self._devices), self._clean))
         self._leaks(outcome)
         self.update(progress)
 
     def _leaks(self, outcome: Outcome) -> None:
-        for line in news.leak_lines(str(outcome.key), outcome.left, outcome.late):
+        for line in news.leak_lines(str(outcome.key), outcome.left, outcome.late, self._clean):
             self.tell(line)
 
     def started(self, entry: PlanEntry, worker: Worker, progress: Progress) -> None:
@@ -183,6 +184,7 @@ class Terminal:
     def finished(self, outcome: Outcome, progress: Progress) -> None:
         """Print the line of an item that ended: all of them, under -q those that did not just pass."""
         if self.verbosity >= 0 or (self.verbosity == -1 and outcome.status is not Status.PASSED):
+            outcome = clean_outcome(outcome, self._clean)  # whole, before the line cuts its reason
             self.say(console.finished_line(outcome, _clock(), progress.done, progress.total, self.width))
         self._leaks(outcome)
         self.update(progress)
@@ -220,7 +222,7 @@ class Terminal:
             return
         for report in reporter.stats.get("flaky", ()):
             if report.failed:
-                writer.sep("_", text.one_line(report.nodeid))
+                writer.sep("_", text.one_line(self._clean(report.nodeid)))
                 report.longrepr.toterminal(writer)
 
     def summary(self) -> None:
@@ -255,7 +257,10 @@ class Terminal:
 
     def _notices(self, notices: Sequence[Notice]) -> None:
         """Say again what was said before the run: by now it has scrolled away."""
-        self.lines(((f"warning: {text.one_line(str(notice), 400)}", "warn"),) for notice in notices[:_NOTICES_SHOWN])
+        self.lines(
+            ((f"warning: {text.one_line(self._clean(str(notice)), 400)}", "warn"),)
+            for notice in notices[:_NOTICES_SHOWN]
+        )
         if len(notices) > _NOTICES_SHOWN:
             self.lines([f"... and {text.counted(len(notices) - _NOTICES_SHOWN, 'more warning')}, in the report"])
 

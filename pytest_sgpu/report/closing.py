@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_sgpu.core import text
 from pytest_sgpu.core.redact import Clean, unchanged
-from pytest_sgpu.model import Outcome, Part, Status
+from pytest_sgpu.model import Key, Outcome, Part, Status
 from pytest_sgpu.report.clean import cleaned
 from pytest_sgpu.report.pieces import Line, key_text, line
 from pytest_sgpu.report.view import RunView
@@ -96,8 +96,10 @@ def _attempts(view: RunView) -> list[Line]:
     flaky = [one for one in view.outcomes if one.status is Status.FLAKY]
     again = [one for one in view.outcomes if one.status is Status.PASSED and earlier(view, one)]
     failed = [one for one in view.outcomes if one.failed and one.status is not Status.FLAKY and earlier(view, one)]
-    left = [one for outcome in view.outcomes for one in (*earlier(view, outcome), outcome) if one.left]
-    count = sum(len(one.left) for one in left)
+    left: dict[Key, list[Outcome]] = {}
+    for one in [one for outcome in view.outcomes for one in (*earlier(view, outcome), outcome) if one.left]:
+        left.setdefault(one.key, []).append(one)
+    count = sum(len(one.left) for some in left.values() for one in some)
     fails = " (sgpu-flaky=fail: it fails the run)" if any(one.failed for one in flaky) else ""
     return [
         *_tried(view, f"flaky: failed first, passed later{fails}", flaky),
@@ -105,7 +107,7 @@ def _attempts(view: RunView) -> list[Line]:
         *_tried(view, "did not pass at any attempt", failed),
         *_told(
             f"left {count} {'process' if count == 1 else 'processes'} behind",
-            [(one.key, left_text(one)) for one in left],
+            [(key, "; ".join(map(left_text, some))) for key, some in left.items()],
         ),
     ]
 

@@ -10,6 +10,7 @@ import json as jsonlib
 from collections.abc import Iterable, Sequence
 
 from pytest_sgpu.core import text as texts
+from pytest_sgpu.core.redact import Clean, unchanged
 from pytest_sgpu.model import Device, Estimate, Key, Notice, Plan, PlanEntry, Scope
 from pytest_sgpu.report.pieces import key_text, plain, table
 
@@ -107,17 +108,19 @@ def json(  # noqa: PLR0917 - as the document has them
     devices: Iterable[Device],
     notices: Iterable[Notice] = (),
     deselected: Iterable[Key] = (),
+    clean: Clean = unchanged,
 ) -> str:
     """Give the plan as JSON, schema ``pytest-sgpu/plan`` version 1: pure ASCII, ends with a line end.
 
     Within version 1 fields are only ever added. ``deselected``: what the caller's filters left out.
+    ``clean`` takes the secrets out of commands and notices.
     """
     document = {
         "schema": SCHEMA,
         "version": VERSION,
         "scope": {"arch": scope.arch, "level": scope.level},
         "devices": [{"name": d.name, "id": d.id, "variable": d.variable, "arch": d.arch} for d in devices],
-        "entries": [_entry(entry) for entry in plan.entries],
+        "entries": [_entry(entry, clean) for entry in plan.entries],
         "totals": {
             "items": len(plan.entries),
             "unknown": plan.unknown,
@@ -127,12 +130,12 @@ def json(  # noqa: PLR0917 - as the document has them
             "predicted": round(predicted, 3),
         },
         "deselected": [str(key) for key in deselected],
-        "notices": [{"where": notice.where, "text": notice.text} for notice in notices],
+        "notices": [{"where": clean(notice.where), "text": clean(notice.text)} for notice in notices],
     }
     return jsonlib.dumps(document, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _entry(entry: PlanEntry) -> dict[str, object]:
+def _entry(entry: PlanEntry, clean: Clean) -> dict[str, object]:
     item, estimate = entry.item, entry.estimate
     return {
         "rank": entry.rank,
@@ -141,5 +144,5 @@ def _entry(entry: PlanEntry) -> dict[str, object]:
         "tag": item.key.tag,
         "gpus": item.gpus,
         "estimate": {"seconds": estimate.seconds, "known": estimate.known},
-        "command": list(item.command),
+        "command": list(map(clean, item.command)),
     }

@@ -188,6 +188,18 @@ def test_a_further_part_may_have_other_devices_suites_and_plan():
     assert (same.devices, same.suites, same.labels) == (("gpu0", "gpu1"), (TORCH,), ("torch",))
 
 
+def test_every_part_adds_the_names_of_its_secrets():
+    first = {
+        **journal.run_record(started=1.0, scope=Scope("", ""), devices=(), suites=(), labels=()),
+        "secrets": ["B", "D"],
+    }
+    assert journal.fold([first]).secrets == ("B", "D")
+    assert journal.fold([first, resume(1.0)]).secrets == ("B", "D")
+    assert journal.fold([first, resume(1.0) | {"secrets": ["A", "B"]}]).secrets == ("A", "B", "D")
+    assert journal.fold([resume(1.0) | {"secrets": ["A"]}]).secrets == ("A",)
+    assert journal.fold(head(A)).secrets == ()
+
+
 def test_an_outcome_of_an_item_that_a_further_part_does_not_plan_is_dropped_aloud():
     census = Census(frozenset({B}), frozenset({B}), frozenset({"torch"}))
     state = journal.fold([*cut_off(), resume(20.0), journal.plan_record(plan(B), 1.0, census)])
@@ -248,7 +260,8 @@ def test_however_often_it_is_cut_off_nothing_final_is_lost(steps):
             records.append(assign(key, "gpu0", at))
         elif step == "r":
             records.append(resume(at))
-            final = {key: one for key, one in final.items() if one not in (Status.STOPPED, Status.NOT_RUN)}
+            again = (Status.STOPPED, Status.NOT_RUN, Status.LOST)
+            final = {key: one for key, one in final.items() if one not in again}
     state = journal.fold(records)
     assert {outcome.key: outcome.status for outcome in state.outcomes} == final
     assert state.notices == ()

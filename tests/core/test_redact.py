@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sgpu.core.redact import ANYWHERE, LEAST, MASK, Redactor, unchanged
+from pytest_sgpu.core.redact import ANYWHERE, LEAST, MASK, Redactor, secret_names, unchanged
+from pytest_sgpu.core.text import one_line, printable, shown
 
 LONG = "ghp_16C7e42F292c6912E7"
 TEXT = st.text(st.characters(codec=None), max_size=60)
@@ -151,3 +152,73 @@ def test_a_long_hostile_text_takes_linear_time(piece):
     redactor.text(piece * 200_000)
     redactor.text("://" + piece[-1] * 1_000_000)
     assert time.perf_counter() - start < 10  # a tenth of a second; linear is what counts
+
+
+ODD = "tok\x1b[1m en\t\udcff\udc80 'q' \"e\" \\ä\u202e 1234567890"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        ODD,
+        printable(ODD),
+        one_line(ODD),
+        repr(ODD)[1:-1],
+        ODD.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"),
+        printable(ODD.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")),
+        ODD.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+        one_line(ODD.encode("utf-8", "surrogateescape").decode("utf-8", "replace")),
+        ODD.encode("utf-8", "replace").decode("utf-8"),
+        quote(ODD.encode("utf-8", "surrogateescape"), safe=""),
+        "".join(letter for letter in ODD if letter.isprintable()),
+    ],
+)
+def test_a_secret_is_known_in_the_forms_that_showing_gives_it(form):
+    assert redacted(f"<{form}>", A_TOKEN=ODD) == f"<{MASK}>"
+
+
+def test_a_value_that_no_system_can_have_is_known_too():
+    assert redacted("<abcdef\ud800ghijkl>", A_TOKEN="abcdef\ud800ghijkl") == f"<{MASK}>"
+
+
+@pytest.mark.parametrize("value", ["\x01\x02\x03\x04a ", "\udcff\udcfe\udcfd\udcfc\udcfb\udcfa", "*\t*\t*\t*"])
+def test_what_little_is_left_of_a_value_in_a_form_hides_nothing_else(value):
+    text = "a ?????? \ufffd\ufffd\ufffd\ufffd\ufffd\ufffd * * * * a"
+    assert redacted(text, A_TOKEN=value) == text
+
+
+@pytest.mark.parametrize("limit", [46, 50, 52, 66])
+def test_the_beginning_of_a_secret_is_hidden_where_a_text_was_cut(limit):
+    cut = shown("so it said " + 3 * LONG, limit)
+    assert LONG[:6] in cut.replace(LONG, "")
+    hidden = redacted(f"a {cut}; b {cut}", A_TOKEN=LONG)
+    assert LONG[:6] not in hidden
+    assert hidden.count(f"{MASK} ... [") == 2
+    assert redacted(hidden, A_TOKEN=LONG) == hidden
+
+
+def test_a_long_text_may_have_been_cut_without_a_note():
+    words = "x" * 200 + " "
+    assert redacted(words + LONG[:15], A_TOKEN=LONG) == words + MASK
+    assert redacted(words + LONG[:11], A_TOKEN=LONG) == words + LONG[:11]
+    assert redacted(words + LONG[:14] + LONG[:15], A_TOKEN=LONG) == words + LONG[:14] + MASK
+    assert redacted(words + LONG[:14] + "!", A_TOKEN=LONG) == words + LONG[:14] + "!"
+
+
+def test_the_folder_of_a_secret_path_is_no_secret():
+    assert redacted("/home/runner/work", SSH_KEY="/home/runner/work/_temp/id_rsa") == "/home/runner/work"
+
+
+def test_the_variables_with_secrets_are_named_and_their_values_are_not():
+    env = {
+        "Z_TOKEN": LONG,
+        "API_KEY": "abcdef",
+        "SHORT_KEY": "abc",
+        "EMPTY_TOKEN": "",
+        "INDEX_URL": "https://me:password@host/simple",
+        "SITE": "https://host/simple",
+        "HOME": LONG,
+    }
+    assert secret_names(env) == ("API_KEY", "INDEX_URL", "Z_TOKEN")
+    assert Redactor(env).names == secret_names(env)
+    assert secret_names({}) == ()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sgpu.core import tables
+from pytest_sgpu.core.redact import Redactor
 from pytest_sgpu.core.tables import QueueRow, Timing
 from pytest_sgpu.core.text import is_plain
 from pytest_sgpu.model import (
@@ -200,6 +201,15 @@ def test_queue():
     assert back[0] == QueueRow(Key("a", "new"), ("./a.sh", "-x", "a b"), 1, UNKNOWN)
     assert back[2] == QueueRow(Key("core"), ("./a.sh",), 2, Estimate(1251.0, known=True))
     assert back[3] == QueueRow(Key("b", "whole"), ("./a.sh",), 1, Estimate(999999.0, known=True))
+
+
+def test_the_queue_has_no_secrets_in_its_commands():
+    clean = Redactor({"A_TOKEN": "conf tok8899"}).text
+    command = ("./conf tok8899.sh", "--token=conf tok8899", "https://bob:pw44@h/?sig=x", "b")
+    text = tables.format_queue([entry(Key("a", "conf tok8899"), UNKNOWN, command)], clean)
+    assert tables.parse_queue(text)[0] == (
+        QueueRow(Key("a", "conf tok8899"), ("./***.sh", "--token=***", "https://***@h/?sig=***", "b"), 1, UNKNOWN),
+    )
 
 
 @given(

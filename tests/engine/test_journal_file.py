@@ -132,16 +132,52 @@ def test_what_an_item_took_away_is_put_back(file, folder, how, act):
         assert (tmp_path / "precious").read_text() == "x"
 
 
-def test_what_cannot_be_put_back_is_not_lost_to_us(file, path):
+@pytest.mark.parametrize("act", ["sync", "lines", "confirm"])
+def test_a_folder_in_its_place_is_moved_aside_with_all_that_is_in_it(file, folder, path, act):
+    file.append(ONE)
+    for round_ in (1, 2):
+        path.unlink()
+        (path / "deep").mkdir(parents=True)
+        (path / "deep" / "x").write_text("mine")
+        {"sync": file.sync, "lines": lambda: lines(file), "confirm": file.confirm}[act]()
+        assert path.read_text() == ONE
+        moved = sorted(path.parent.glob("journal.jsonl.aside-*"))
+        assert [(one / "deep" / "x").read_text() for one in moved] == ["mine"] * round_
+    told = [notice.text for notice in folder.notices]
+    assert told.count("the journal was removed or replaced while the run went on; it is back") == 1
+    assert f"a folder was in this place; it is {moved[0].name} now" in told
+    file.append(TWO)
+    assert path.read_text() == ONE + TWO
+
+
+def test_what_cannot_be_put_back_is_not_lost_to_us(file, folder, path, monkeypatch):
+    def rename(*_, **__):
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
     file.append(ONE)
     path.unlink()
     path.mkdir()
-    file.sync()
-    file.append(TWO)
-    assert lines(file) == [ONE, TWO]
-    path.rmdir()
-    file.sync()
+    with monkeypatch.context() as patch:
+        patch.setattr("pytest_sgpu.engine.folder.os.rename", rename)
+        file.sync()
+        file.append(TWO)
+        assert lines(file) == [ONE, TWO]
+        with pytest.raises(OSError, match="busy"):
+            file.confirm()
+    assert path.is_dir()
+    file.confirm()
     assert path.read_text() == ONE + TWO
+    file.confirm()
+
+
+def test_a_file_that_is_gone_with_its_directory_is_not_confirmed(file, tmp_path):
+    file.append(ONE)
+    moved = tmp_path.with_name("moved")
+    tmp_path.rename(moved)
+    with pytest.raises(OSError, match="cannot be put back"):
+        file.confirm()
+    moved.rename(tmp_path)
+    file.confirm()
 
 
 def test_a_directory_that_is_gone_is_not_made_again(file, folder, tmp_path):

@@ -94,10 +94,34 @@ def test_a_link_is_removed_and_what_it_leads_to_stays(path, tmp_path):
     assert precious.read_text() == "x"
 
 
-def test_a_folder_is_no_lock(path):
+def test_a_folder_is_no_lock_and_is_moved_aside(path):
     path.mkdir()
-    with pytest.raises(IsADirectoryError):
-        Lock(path).take()
+    (path / "x").write_text("mine")
+    lock = Lock(path)
+    assert lock.free()
+    assert path.is_dir()  # who only looks changes nothing
+    assert lock.take()
+    assert path.is_file()
+    assert lock.aside is not None
+    assert lock.aside.parent == path.parent
+    assert (lock.aside / "x").read_text() == "mine"
+    assert not Lock(path).take()
+
+
+@pytest.mark.parametrize("how", ["removed", "another file", "link", "folder"])
+def test_whoever_holds_it_sees_that_its_file_is_gone(path, how):
+    lock = Lock(path)
+    assert (lock.in_place, lock.take(), lock.in_place) == (False, True, True)
+    path.rename(path.with_name("old"))
+    if how == "another file":
+        path.touch()
+    elif how == "link":
+        path.symlink_to("old")
+    elif how == "folder":
+        path.mkdir()
+    assert (lock.held, lock.in_place) == (True, False)
+    lock.release()
+    assert (lock.held, lock.in_place) == (False, False)
 
 
 def test_programs_that_are_started_do_not_keep_it(path):

@@ -450,13 +450,24 @@ def test_paths_are_shown_as_people_read_them(directory, place, tmp_path, monkeyp
     os.chdir(tmp_path)
 
 
-def test_a_tail_is_the_end_of_the_item_or_of_its_setup(directory):
+def test_a_tail_is_the_end_of_the_item_and_never_of_its_setup(directory):
     assert directory.tail(KEY) == b""
+    assert directory.setup_tail("torch") == b""
     directory.setup_log("torch").write_bytes(b"pip says no\n")
-    assert directory.tail(KEY) == b"pip says no\n"
+    assert directory.tail(KEY) == b""
+    assert directory.setup_tail("torch") == b"pip says no\n"
+    assert directory.setup_tail("torch", 3) == b"no\n"
     directory.item_log(KEY).write_bytes(b"x" * 100 + b"end")
     assert directory.tail(KEY, 5) == b"xxend"
     assert directory.tail(KEY).startswith(b"xxx")
+
+
+def test_a_veil_stands_for_the_end_of_every_log(directory):
+    directory.item_log(KEY).write_bytes(b"secret")
+    assert not directory.is_veiled
+    directory.veil("(left out)")
+    assert directory.is_veiled
+    assert {directory.tail(KEY), directory.setup_tail("torch"), directory.attempt_tail(KEY, 1)} == {b"(left out)"}
 
 
 # ---------------------------------------------------------------- replacing
@@ -495,6 +506,116 @@ def test_a_stream_takes_its_place_only_when_it_is_whole(directory, place):
         pass
     assert sorted(one.name for one in (place / "report").iterdir()) == ["a.xml", "b.xml"]
     assert (place / "report" / "a.xml").read_text() == "one\\udc80"
+
+
+# ---------------------------------------------------------------- a lock that an item took away
+
+
+@pytest.fixture
+def going_on(place):
+    """Give the place of a run that goes on in another process, and that process."""
+    argv = [sys.executable, "-c", HOLD.replace("1700000000.0", "time.time()"), str(place)]
+    process = subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    (place / "queue" / "journal.jsonl").write_text('{"event":"run"}\n')
+    yield process
+    end(process)
+
+
+def steal(place: Path, how: str) -> None:
+    (place / ".sgpu.lock").unlink()
+    if how == "another file":
+        (place / ".sgpu.lock").touch()
+    elif how == "folder":
+        (place / ".sgpu.lock").mkdir()
+    elif how == "link":
+        (place / ".sgpu.lock").symlink_to("zz")
+
+
+def freshen(place: Path) -> None:
+    os.utime(place / ".sgpu.owner.json")  # as a run does: no test depends on how fast this machine is
+
+
+@pytest.mark.parametrize("how", ["removed", "another file", "folder", "link"])
+def test_nobody_is_let_in_while_the_owner_lives(place, going_on, how):
+    steal(place, how)
+    for act in (RunDirectory.check, lambda one: one.open(5.0), lambda one: one.resume(5.0), RunDirectory.hold):
+        freshen(place)
+        one = RunDirectory(place)
+        with pytest.raises(StoreError, match=f"another run uses this log directory .pid {going_on.pid} on "):
+            act(one)
+        assert not one.is_held
+    assert (place / "queue" / "journal.jsonl").read_text() == '{"event":"run"}\n'
+    assert json.loads((place / ".sgpu.owner.json").read_text())["pid"] == going_on.pid
+
+
+@pytest.mark.parametrize("change", ["dead", "zombie", "old sign", "another host", "a younger process", "ourselves"])
+def test_an_owner_that_is_none_keeps_nobody_out(place, going_on, change):
+    steal(place, "removed")
+    text = json.loads((place / ".sgpu.owner.json").read_text())
+    if change == "another host":
+        text["host"] = "elsewhere.invalid"
+    elif change == "a younger process":  # it has the number of one that is gone
+        text["started"] -= 60.0
+    elif change == "ourselves":
+        text |= {"pid": os.getpid(), "started": time.time()}
+    elif change == "dead":
+        going_on.kill()
+        going_on.wait()
+    elif change == "zombie":
+        going_on.kill()
+        os.waitid(os.P_PID, going_on.pid, os.WEXITED | os.WNOWAIT)
+    (place / ".sgpu.owner.json").write_text(json.dumps(text))
+    if change == "old sign":
+        os.utime(place / ".sgpu.owner.json", (time.time() - 60.0,) * 2)
+    RunDirectory(place).check()
+    with contextlib.closing(RunDirectory(place)) as one:
+        one.open(5.0)
+        assert one.is_held
+
+
+def test_a_folder_in_the_place_of_the_lock_is_moved_away_by_a_later_run(place):
+    place.mkdir(parents=True)
+    (place / ".sgpu.lock").mkdir()
+    (place / ".sgpu.lock" / "x").write_text("mine")
+    RunDirectory(place).check()
+    with contextlib.closing(RunDirectory(place)) as one:
+        one.open(5.0)
+        (notice,) = one.notices
+        (moved,) = place.glob(".sgpu.lock.aside-*")
+        assert str(notice) == f".sgpu.lock: a folder was in this place; it is {moved.name} now"
+        assert (moved / "x").read_text() == "mine"
+        assert not RunDirectory(place)._lock.free()
+
+
+@pytest.mark.parametrize("when", ["beat", "state", "confirm"])
+def test_a_run_says_once_that_its_lock_is_gone(directory, place, when):
+    directory.append({"event": "run", "started": time.time()})
+    directory._owner._beaten -= 1.0
+    directory.beat()
+    directory.state()
+    directory.confirm()
+    assert directory.notices == []
+    steal(place, "another file")
+    for _ in range(2):
+        directory._owner._beaten -= 1.0
+        {"beat": directory.beat, "state": directory.state, "confirm": directory.confirm}[when]()
+    (notice,) = directory.notices
+    assert str(notice).startswith(".sgpu.lock: the lock of this run was removed or replaced while it went on")
+
+
+def test_an_owner_file_that_was_removed_comes_back_with_the_next_sign(directory, place):
+    before = (place / ".sgpu.owner.json").read_text()
+    (place / ".sgpu.owner.json").unlink()
+    directory._owner._beaten -= 1.0
+    directory.beat()
+    assert (place / ".sgpu.owner.json").read_text() == before
+    (place / ".sgpu.owner.json").unlink()
+    (place / ".sgpu.owner.json").write_text("of another run")
+    directory._owner._beaten -= 1.0
+    directory.beat()
+    assert (place / ".sgpu.owner.json").read_text() == "of another run"
 
 
 # ---------------------------------------------------------------- a run that was cut off
@@ -741,6 +862,110 @@ def test_what_cannot_be_kept_is_told_and_stops_nothing(directory, place, tmp_pat
     directory.archive(KEY, 1)
     assert [notice.where for notice in directory.notices] == ["items/torch.a.b.log", "items/torch.a.b.log.rc"]
     assert "could not be kept as attempts/1/items/torch.a.b.log: Not a directory" in directory.notices[0].text
+
+
+# ---------------------------------------------------------------- the places of an attempt
+
+
+def plant(path: Path, what: str, outside: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if what == "link":
+        path.symlink_to(outside)
+    elif what == "dangling link":
+        path.symlink_to(outside.with_name("nowhere"))
+    elif what == "pipe":
+        os.mkfifo(path)
+    elif what == "folder":
+        (path / "deep").mkdir(parents=True)
+    elif what == "hard link":
+        os.link(outside, path)
+    else:
+        path.write_text("planted")
+
+
+PLANTED = ("link", "dangling link", "pipe", "folder", "hard link", "file")
+PLACES = [
+    (KEY, "items/torch.a.b.log"),
+    (KEY, "items/torch.a.b.log.rc"),
+    (KEY, "junit/torch/a.b.xml"),
+    (KEY, "junit/torch/a.b.xml.partial"),
+    (KEY, "junit/torch/a.b.partial"),
+    (Key("torch", "x/y"), "junit/torch/x%2Fy.d"),
+    (Key("whole"), "junit/whole"),
+    (Key("whole"), "items/whole.whole.log"),
+]
+
+
+@pytest.mark.parametrize("where", PLACES, ids=[name for _, name in PLACES])
+@pytest.mark.parametrize("what", PLANTED)
+def test_what_stands_in_the_places_of_a_first_attempt_is_taken_away(directory, place, tmp_path, where, what):
+    key, name = where
+    outside = tmp_path / "outside"
+    outside.write_text("canary")
+    plant(place / name, what, outside)
+    directory.make_way(key, 1)
+    assert not os.path.lexists(place / name)
+    (notice,) = directory.notices
+    assert (notice.where, "was in this place; it " in notice.text) == (name, True)
+    assert outside.read_text() == "canary"
+    directory.make_way(key, 1)
+    assert directory.notices == [notice]
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_a_further_attempt_finds_its_places_free_too(directory, place, tmp_path, what):
+    outside = tmp_path / "outside"
+    outside.write_text("canary")
+    directory.item_log(KEY).write_text("first")
+    plant(place / "junit" / "torch" / "a.b.xml", what, outside)
+    (place / "attempts").rmdir()
+    (place / "attempts").mkdir()
+    (place / "attempts" / "1").mkdir()
+    (place / "attempts" / "1" / "junit").mkdir()
+    directory.make_way(KEY, 2)
+    assert directory.attempt_tail(KEY, 1) == b"first"
+    assert not os.path.lexists(place / "junit" / "torch" / "a.b.xml")
+    assert not directory.item_log(KEY).exists()
+    assert outside.read_text() == "canary"
+    assert directory.notices == []
+
+
+def test_what_could_not_be_archived_is_kept_unless_it_leads_elsewhere(directory, place, tmp_path, monkeypatch):
+    def move(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    outside = tmp_path / "outside"
+    outside.write_text("canary")
+    directory.item_log(KEY).write_text("first")
+    plant(place / "junit" / "torch" / "a.b.xml", "hard link", outside)
+    os.mkfifo(place / "items" / "torch.a.b.log.rc")
+    monkeypatch.setattr(Folder, "move", move)
+    directory.make_way(KEY, 2)
+    assert directory.item_log(KEY).read_text() == "first"
+    assert not (place / "junit" / "torch" / "a.b.xml").exists()
+    assert not (place / "items" / "torch.a.b.log.rc").exists()
+
+
+def test_a_place_behind_a_link_is_not_touched(directory, place, tmp_path):
+    (tmp_path / "torch.a.b.log").write_text("precious")
+    (place / "items").rmdir()
+    (place / "items").symlink_to(tmp_path)
+    directory.make_way(KEY, 1)
+    assert (tmp_path / "torch.a.b.log").read_text() == "precious"
+    assert directory.notices == []  # the folder is put right by whoever writes to it
+
+
+def test_what_cannot_be_taken_away_is_told_and_stops_nothing(directory, place, monkeypatch):
+    def unlink(*_, **__):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    directory.item_log(KEY).write_text("x")
+    monkeypatch.setattr("pytest_sgpu.engine.folder.os.unlink", unlink)
+    directory.make_way(KEY, 1)
+    (notice,) = directory.notices
+    assert str(notice) == (
+        "items/torch.a.b.log: this is in the way of an item and cannot be removed: Operation not permitted"
+    )
 
 
 # ---------------------------------------------------------------- links

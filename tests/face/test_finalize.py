@@ -383,3 +383,32 @@ def test_secrets_are_in_nothing_that_is_written(repo, until):
     assert secret not in done.text
     holding = [name for name, data in files(repo.logs).items() if secret.encode() in data]
     assert holding == ["items/s.a.log"]
+
+
+def test_without_the_secrets_of_the_run_log_tails_are_left_out(repo, until):
+    secret = "correct-horse-battery-staple"
+    repo.weights("s/a 100.0\ns/b 1.0\n")
+    repo.suite("s", {"a": "echo the token is $API_TOKEN; exit 3", "b": "ran; note; sleep 300"})
+    process = repo.start(*repo.words("--sgpu-gpus=1"), env={"API_TOKEN": secret})
+    until(lambda: repo.seen == ["b"])
+    process.send_signal(signal.SIGKILL)
+    repo.end(process)
+    head = json.loads((repo.logs / "queue" / "journal.jsonl").read_text().splitlines()[0])
+    assert "API_TOKEN" in head["secrets"]
+    assert head["secrets"] == sorted(head["secrets"])
+    told = "API_TOKEN was secret in this run and is not set here, so it cannot be masked: log tails are left out"
+    done = finalize(repo)
+    assert done.code == 2
+    assert told in done.out
+    assert secret not in done.text
+    assert "the token is" not in done.out + repo.read("test-results/logs/report/junit.xml")
+
+    again = repo.run("--sgpu-resume", "--sgpu-budget=0.1")
+    assert told in again.out
+    assert secret not in again.text
+    holding = [name for name, data in files(repo.logs).items() if secret.encode() in data]
+    assert holding == ["items/s.a.log"]
+
+    known = finalize(repo, env={"API_TOKEN": secret})
+    assert told not in known.out
+    assert "the token is ***" in known.out

@@ -57,6 +57,103 @@ class TestARunDirectoryThatIsRemoved:
         assert "something cut off the journal while the run went on, so results are lost" in done.text
 
 
+class TestTheJournal:
+    END = (
+        '{"event":"outcome","key":"s/%s","status":"%s","exit_code":%d,"start":0.1,"stop":0.2,"worker":"gpu0",'
+        '"devices":["gpu0"],"attempt":1}'
+    )
+    JOURNAL = "test-results/logs/queue/journal.jsonl"
+
+    def test_a_folder_in_its_place_is_moved_aside(self, repo):
+        repo.suite("s", {"a": f"ran; rm {self.JOURNAL}; mkdir -p {self.JOURNAL}/deep", "b": "ran; exit 3"})
+        done = repo.run(gpus=1)
+        assert done.code == 1
+        assert repo.status() == {"s/a": "PASSED", "s/b": "FAILED"}
+        assert "queue/journal.jsonl: the journal was removed or replaced while the run went on; it is back" in done.out
+        (moved,) = (repo.logs / "queue").glob("journal.jsonl.aside-*")
+        assert (moved / "deep").is_dir()
+
+    def test_so_it_is_after_the_last_item(self, repo):
+        repo.suite("s", {"a": f"ran; rm {self.JOURNAL}; mkdir {self.JOURNAL}"})
+        done = repo.run(gpus=1)
+        assert done.code == 0
+        assert repo.status() == {"s/a": "PASSED"}
+        assert "queue/journal.jsonl: the journal was removed or replaced" in done.out
+
+    @pytest.mark.parametrize(
+        ("forged", "told"),
+        [
+            (("b", "PASSED", 0), "s/b (passed with exit code 0 at attempt 1 there, failed with exit code 3 at"),
+            (("b", "FAILED", 4), "s/b (failed with exit code 4 at attempt 1 there, failed with exit code 3 at"),
+            (("x", "PASSED", 0), "s/x (passed with exit code 0 at attempt 1 there, nothing seen)"),
+        ],
+    )
+    def test_an_end_that_nobody_has_seen_is_never_believed(self, repo, forged, told):
+        repo.weights("s/b 100.0\ns/a 1.0\n")
+        repo.suite("s", {"a": f"ran; echo '{self.END % forged}' >>{self.JOURNAL}", "b": "ran; exit 3"})
+        done = repo.run(gpus=1)
+        assert done.code == 4
+        assert told in done.text
+        assert "another end than was seen for 1 item" in done.text
+
+    def test_what_was_forged_before_the_item_ended_changes_nothing(self, repo):
+        repo.weights("s/a 100.0\ns/b 1.0\n")
+        forged = self.END % ("b", "PASSED", 0)
+        repo.suite("s", {"a": f"ran; echo '{forged}' >>{self.JOURNAL}", "b": "ran; exit 3"})
+        done = repo.run(gpus=1)
+        assert done.code == 1
+        assert "1 failed, 1 passed" in done.out
+        assert [case.result for case in repo.junit().of("s/b")] == ["failure"]
+
+
+class TestThePlacesOfALaterItem:
+    @pytest.mark.parametrize("name", ["items/s.b.log", "items/s.b.log.rc", "junit/s/b.xml"])
+    @pytest.mark.parametrize("how", ["ln -s $top/canary", "ln $top/canary", "mkfifo", "mkdir"])
+    def test_nothing_that_another_item_put_there_is_used(self, repo, how, name):
+        repo.weights("s/a 100.0\ns/b 1.0\n")
+        canary = repo.file("canary", "canary")
+        repo.suite("s", {"a": f"ran; {how} $top/test-results/logs/{name}", "b": "cases 2; echo said"})
+        done = repo.run(gpus=1)
+        assert done.code == 0
+        assert repo.status() == {"s/a": "PASSED", "s/b": "PASSED"}
+        assert canary.read_text() == "canary"
+        assert "said" in repo.read("test-results/logs/items/s.b.log")
+        assert len(repo.junit().of("s/b")) == 2
+        assert f"warning: {name}: a " in done.out
+        assert " was in this place; it " in done.out
+
+    def test_what_an_opaque_item_finds_is_its_own(self, repo):
+        repo.weights("s/a 100.0\nw 1.0\n")
+        repo.suite("s", {"a": "ran; mkdir $top/test-results/logs/junit/w; touch $top/test-results/logs/junit/w/x.xml"})
+        repo.opaque("w", "exit 0")
+        done = repo.run(gpus=1)
+        assert done.code == 0
+        assert list((repo.logs / "junit" / "w").iterdir()) == []
+        assert "warning: junit/w: a folder was in this place" in done.out
+
+
+def test_a_log_that_is_gone_is_not_that_of_the_setup(repo):
+    repo.suite("s", {"a": "rm $top/test-results/logs/items/s.a.log; exit 3"}, head="setup='echo the setup said so'")
+    done = repo.run()
+    assert done.code == 1
+    assert "the setup said so" in repo.read("test-results/logs/setup/s.log")
+    assert "the setup said so" not in done.out + repo.read("test-results/logs/report/junit.xml")
+
+
+def test_a_lock_that_is_gone_is_told_and_lets_nobody_in(repo, until):
+    body = "ran; rm test-results/logs/.sgpu.lock; : >$top/gone; while [ ! -e $top/go ]; do sleep 0.1; done"
+    repo.suite("s", {"a": body})
+    process = repo.start(*repo.words())
+    until((repo.path / "gone").exists)
+    second = repo.run()
+    (repo.path / "go").touch()
+    first = repo.end(process)
+    assert (second.code, first.code) == (4, 0)
+    assert "another run uses this log directory (pid " in second.text
+    assert "warning: .sgpu.lock: the lock of this run was removed or replaced while it went on" in first.out
+    assert repo.status() == {"s/a": "PASSED"}
+
+
 class TestForeignTables:
     def test_a_file_that_is_no_table_stays(self, repo):
         repo.suite("s", {"a": "ran"})

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_sgpu.core.redact import Redactor
 from pytest_sgpu.model import UNKNOWN, Device, Estimate, Item, Key, Notice, Plan, PlanEntry, Scope
 from pytest_sgpu.report import plan_text
 
@@ -160,3 +161,13 @@ def test_the_check_of_the_schema_finds_faults():
         inner[path[-1]] = value
         with pytest.raises(AssertionError):
             check(document, SCHEMA)
+
+
+def test_no_secret_is_in_the_commands_and_notices_of_the_document():
+    plan = Plan((PlanEntry(1, Item(Key("a", "b"), ("./s.sh", "--t=conftok8899"), 1, 0), known(1)),), 1)
+    clean = Redactor({"A_TOKEN": "conftok8899"}).text
+    notices = [Notice("conftok8899 is odd", "https://u:pw@h")]
+    document = json.loads(plan_text.json(plan, 1.0, Scope("cpu", "1"), [GPU], notices, clean=clean))
+    check(document, SCHEMA)
+    assert document["entries"][0]["command"] == ["./s.sh", "--t=***"]
+    assert document["notices"] == [{"where": "https://***@h", "text": "*** is odd"}]

@@ -474,6 +474,40 @@ def test_what_was_put_right_is_told_once(done, kit, tmp_path):
     assert end(done, state=replace(done.state, notices=(notice,))).late_notices == []
 
 
+def test_only_items_of_a_failed_setup_show_its_log(done, kit):
+    (kit.logs / "setup" / "one.log").write_text("the setup said so")
+    (kit.logs / "items" / "one.b.log").unlink()
+    tails = end(done).view.tail_of
+    assert (tails["one/b"], tails["bad/x"]) == ("", "no wheel\n")
+    assert "the setup said so" not in read(done, "report/junit.xml") + read(done, "report/schedule.md")
+    assert "no wheel" in read(done, "report/junit.xml")
+
+
+def test_without_the_secrets_of_the_run_no_output_is_quoted(kit):
+    secret = "correct-horse-battery-staple"
+    xml = f'<testsuite><testcase classname="m" name="t"><failure message="{secret}"/></testcase></testsuite>'
+    kit.suite("one", {"a": f"junit a '{xml}'; echo {secret}; exit 3"})
+    run = kit.run()
+    state = replace(run.state, secrets=("A_KEY", "B_TOKEN", "HERE_TOKEN"))
+    place = run.session.prepared.place
+
+    def finished(**env):
+        return finish(run.directory, place, rerun=lambda key: f"pytest {key}", env=env, state=state)
+
+    done = finished(HERE_TOKEN="x" * 20, B_TOKEN="short")
+    (notice,) = done.late_notices
+    assert notice.text == (
+        "A_KEY, B_TOKEN were secret in this run and are not set here, so they cannot be masked: log tails are left "
+        "out, and what tests inside the items said"
+    )
+    assert "secrets of this run are not known here" in str(done.view.tail_of["one/a"])
+    assert secret not in repr(replace(done.view, outcomes=(), verdicts=()))
+    text = read(run, "report/junit.xml") + read(run, "suites/one.xml")
+    assert secret not in text
+    assert 'name="t"' in text
+    assert "<failure" in text
+
+
 def test_secrets_are_in_no_report_but_in_the_logs(kit):
     secret = "correct-horse-battery-staple"
     xml = f'<testsuite><testcase classname="m" name="t"><failure message="{secret}"/></testcase></testsuite>'

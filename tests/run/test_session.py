@@ -139,7 +139,7 @@ def test_a_setup_that_fails_costs_its_own_suite(kit):
     assert run.statuses == {"bad/a": Status.SETUP_FAILED, "bad/b": Status.SETUP_FAILED, "good/a": Status.PASSED}
     outcome = run.outcome("bad/a")
     assert (outcome.exit_code, outcome.start, outcome.reason) == (3, None, "the suite's setup failed: exit code 3")
-    assert run.directory.tail(Key("bad", "a")) == b"no wheel\n"
+    assert run.directory.setup_tail("bad") == b"no wheel\n"
     assert not list((kit.logs / "items").glob("bad.*"))
     assert run.listener.told[:3] == ["setup bad", "setup bad = 3", "finished bad/a: setup failed"]
 

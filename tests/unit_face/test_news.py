@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_sgpu.core.messages import LOST, PROBE, QUARANTINE, RETRY
+from pytest_sgpu.core.redact import Redactor
 from pytest_sgpu.engine.events import ItemSlow
 from pytest_sgpu.face.news import attempt_line, device_line, hurried_line, leak_lines, slow_line, stopping_line
 from pytest_sgpu.model import Estimate, Item, Key, Leftover, Outcome, Plan, PlanEntry, Status, Worker
@@ -155,3 +156,22 @@ def test_many_are_counted():
     told = budget_text.lines(plan(*[100.0] * 50), 100.0)
     assert len(told) == 12
     assert told[-1] == "  ... and 39 more"
+
+
+SECRET = "tok  with\tblanks\x1b[1m \udcff end"
+
+
+@pytest.mark.parametrize(
+    "said", [SECRET, SECRET.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")]
+)
+def test_a_secret_is_masked_before_the_line_is_made_fit(said):
+    clean = Redactor({"A_TOKEN": SECRET}).text
+    said = f"x {said} y"
+    lines = [
+        attempt_line(Outcome(KEY, Status.FAILED, reason=said), RETRY, 2, clean),
+        slow_line(ItemSlow(Worker("gpu0", ()), "s/a", 1.0, 2.0, 0.5, said, 1.0), clean),
+        *leak_lines("s/a", [Leftover(1, said), Leftover(2, "y" * 150 + said)], 0.5, clean),
+    ]
+    for line in lines:
+        assert "tok" not in plain(line)
+    assert 'left pid 1 "x *** y"' in plain(lines[2])

@@ -99,6 +99,10 @@ def test_each_option_has_an_ini_twin_and_the_command_line_wins(pytester, options
         ("--sgpu-quarantine=on", "'on' is neither; expected auto or off"),
         ("--sgpu-leaks=ignore", "'ignore' is neither; expected report or fail"),
         ("--sgpu-health-cmd=", "no command"),
+        ("--sgpu-health-cmd=''", "no command"),
+        ("--sgpu-health-cmd='' -x", "no command"),
+        ("--sgpu-log-dir=", "nothing is named; expected a path"),
+        ("--sgpu-weights=", "nothing is named; expected a path"),
         (
             "--sgpu-health-cmd=no-such-program-here -x",
             "'no-such-program-here': not found, neither beside the tests nor",
