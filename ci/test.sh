@@ -122,7 +122,12 @@ wheel_tests() { # DIR PYTHON REQUIREMENT...: the quick set against the built whe
         "junitparser>=3.2" "rich>=13.7" "$@" || return
     "$dir/bin/python" -m pip install $pip_flags --force-reinstall --no-deps "$wheel" || return
     # Not `python -m pytest`: that would put the checkout before the installed package.
-    SGPU_WHEEL=$wheel "$dir/bin/pytest" $pytest_flags -m "not slow"
+    ended=0
+    SGPU_WHEEL=$wheel "$dir/bin/pytest" $pytest_flags -m "not slow" || ended=$?
+    if [ "$ended" -ne 1 ]; then return "$ended"; fi
+    # Thousands of processes come and go beside each other here. What fails alone too is a failure; the rest is told.
+    printf '\n--- once more, alone: what failed beside other tests\n'
+    SGPU_WHEEL=$wheel "$dir/bin/pytest" -q -rA -n 0 --last-failed -m "not slow"
 }
 
 other_pythons() {

@@ -94,11 +94,11 @@ class Gateways:
         self._run = uuid.uuid4().hex
         self._deadman = float(deadman)
         self._guardian = source("guardian.py")
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._gates: dict[tuple[str, int], Gate] = {}
         self._threads: list[threading.Thread] = []
         self._paused = False
-        self._heart = Heart(lambda: list(self._gates.values()), beat=beat, silence=silence)
+        self._heart = Heart(lambda: list(self._gates.values()), beat=beat, silence=silence, wake=self._wake)
 
     def start(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Start all workers side by side and wait until each answered or failed, or until ``cancelled`` says true.
@@ -221,13 +221,24 @@ class Gateways:
         self._gates.clear()
         self._threads.clear()
 
+    def _wake(self) -> None:
+        self._events.put(None)
+
     def post(self, what: object) -> None:
         """Put something into the queue of events. Safe in a signal handler and in any thread."""
         self._events.put(Posted(what))
 
     def next_event(self, timeout: float) -> Event | None:
-        """Give the next event, or None when none came for ``timeout`` seconds."""
+        """Give the next event, or None when none came for ``timeout`` seconds, or the heart beat meanwhile.
+
+        A ``get`` whose time is over at an unlucky moment can wait for ever on Python 3.10, most of all one
+        with no time at all. So that one does not wait, and the heart wakes the others.
+        """
         try:
-            return self._events.get(timeout=max(0.0, timeout))
+            if timeout > 0:
+                return self._events.get(timeout=timeout)
+            while (event := self._events.get_nowait()) is None:
+                pass
         except queue.Empty:
             return None
+        return event

@@ -30,7 +30,10 @@ class Patient(Protocol):
 
 
 class Heart:
-    """Asks all ``patients`` every ``beat`` seconds; ``silence`` seconds without an answer are the end of one."""
+    """Asks all ``patients`` every ``beat`` seconds; ``silence`` seconds without an answer are the end of one.
+
+    ``wake`` is called after each beat, whoever was asked.
+    """
 
     def __init__(
         self,
@@ -38,11 +41,13 @@ class Heart:
         *,
         beat: float,
         silence: float,
+        wake: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._patients = patients
         self._beat = beat
         self._silence = silence
+        self._wake = wake
         self._clock = clock
         self._lock = threading.Lock()
         self._end = threading.Event()
@@ -81,6 +86,7 @@ class Heart:
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
         while not self._end.wait(self._beat):
             self.step()
+            self._wake()
 
     def step(self) -> None:
         """Do what is due every ``beat`` seconds."""

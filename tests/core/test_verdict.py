@@ -253,7 +253,8 @@ def test_a_pass_has_exit_code_0_and_proof(ending, found, policy, opaque):
 def test_less_proof_never_makes_a_pass(ending, found, policy, opaque):
     better = judge(KEY, ending, found, policy, opaque=opaque, estimate=UNKNOWN)
     worse = judge(KEY, replace(ending, ran=False), NOTHING, Policy(), opaque=opaque, estimate=UNKNOWN)
-    assert better.status is Status.PASSED or worse.status is not Status.PASSED or found.damage or found.tests.bad
+    doubt = found.damage or found.tests.bad or (policy.leaks_fail and ending.left)
+    assert better.status is Status.PASSED or worse.status is not Status.PASSED or doubt
 
 
 @given(st.lists(outcomes, max_size=8), outcomes)

@@ -96,7 +96,7 @@ def test_what_had_stopped_itself_stays_so(fleet):
     assert (fleet.folder / "1.log").read_bytes() == b"woken\n"
 
 
-@pytest.mark.parametrize(("grace", "number"), [(0.0, signal.SIGKILL), (0.5, signal.SIGTERM)])
+@pytest.mark.parametrize(("grace", "number"), [(0.0, signal.SIGKILL), (10.0, signal.SIGTERM)])
 def test_a_kill_works_while_it_stands_still(fleet, grace, number):
     fleet.order("/bin/sh", "-c", FAMILY, timeout=60.0)
     pids = fleet.pids(count=2)
