@@ -52,10 +52,10 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; wrong usage ends in ``SystemExit(4)``."""
     try:
-        args = _parser().parse_args(argv)
+        args = _parsed(argv)
         code: int = args.command(args)
         with _written():
-            sys.stdout.flush()
+            _flush()
     except SgpuError as error:
         _complain(f"sgpu: error: {error}\n")
         return USAGE
@@ -63,9 +63,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except SystemExit:  # of argparse, with all that it has to say
         with contextlib.suppress(SgpuError), _written():
-            sys.stdout.flush()
+            _flush()
         raise
     return code
+
+
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    try:
+        return _parser().parse_args(argv)
+    except BrokenPipeError:  # before Python 3.11 argparse does not expect that who asked for help has left
+        output.silence()
+        raise SystemExit(0) from None
+
+
+def _flush() -> None:
+    if sys.stdout is not None:  # it was closed before this began
+        sys.stdout.flush()
 
 
 def _say(text: str) -> None:

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from pytest_sgpu.core import journal
+
 SEED = "20250807"
 COUNTS = [pytest.param(500, id="500"), pytest.param(10_000, id="10000", marks=pytest.mark.slow)]
 """The quick set looks at 500 mutations per reader, the whole one at 10,000."""
@@ -249,3 +251,119 @@ def fuzz(reader: str, count: int, check: Callable[[Dice], None]) -> None:
             shown = told if len(told) < 6000 else f"{told[:3000]} ... {told[-3000:]}"
             again = f"SGPU_FUZZ_SEED={seed}:{number}"
             raise AssertionError(f"{reader}: {again}: {type(error).__name__}: {error}\ninput: {shown}") from error
+
+
+# ---------------------------------------------------------------- a journal with a record of every kind
+
+FACTS = {"files": 1, "tests": [4, 1, 1, 1], "failing": [["m::t", "boom \udc80"]], "damage": "", "warnings": ["odd"]}
+
+
+def _end(key: str, status: str, start: float | None, stop: float | None, **more: Any) -> dict[str, Any]:
+    code = {"PASSED": 0, "FLAKY": 0, "FAILED": 1}.get(status)
+    return {
+        "event": "outcome",
+        "key": key,
+        "status": status,
+        "exit_code": code,
+        "start": start,
+        "stop": stop,
+        "worker": "gpu0",
+        "devices": ["gpu0"],
+        "attempt": 1,
+        "complete": True,
+        "reason": "",
+        "proof": "junit",
+        "estimate": [9.0, True],
+        "junit": FACTS,
+        "left": [],
+        "late": 0.0,
+        "flaky_fails": False,
+        **more,
+    }
+
+
+def _entry(rank: int, key: str, seconds: float | None) -> list[Any]:
+    return [key, ["./torch.sh", "-v"], 1, rank, seconds, seconds is not None]
+
+
+KEYS = ("core", "torch/a", "torch/b", "torch/c", "torch/d", "torch/e", "torch/f", "torch/g")
+RECORDS: tuple[dict[str, Any], ...] = (
+    {
+        "event": "run",
+        "version": 1,
+        "started": 1700000000.5,
+        "arch": "gfx950",
+        "level": "3",
+        "devices": [
+            ["gpu0", "GPU-5f", "HIP_VISIBLE_DEVICES", "gfx950"],
+            ["gpu1", "1", "HIP_VISIBLE_DEVICES", "gfx950"],
+        ],
+        "suites": [
+            ["torch", "torch.log", "list", ["./torch.sh", "-v"], "q.conf", 1],
+            ["core", "core.log", "opaque", ["./core.sh"], "q.conf", 2],
+        ],
+        "labels": ["torch", "left-out", "core"],
+        "digest": "5f1e",
+        "commit": "0a1b2c",
+        "weights": ["ci-weights", "ci-weights"],
+        "rerun": "pytest",
+        "root": ".",
+    },
+    {
+        "event": "plan",
+        "devices": 2,
+        "predicted": 21.5,
+        "entries": [_entry(rank, key, 9.0 - rank if rank else None) for rank, key in enumerate(KEYS)],
+        "runnable": list(KEYS),
+        "known": [*KEYS, "torch/z"],
+        "listed": ["torch", "core"],
+    },
+    {"event": "notice", "text": "a broken line", "where": "w.txt:3"},
+    {"event": "setup", "suite": "torch", "exit_code": 0, "signal": None, "start": 0.1, "stop": 0.4},
+    {"event": "assign", "at": 1.0, "key": "core", "worker": "gpu0", "attempt": 1},
+    {"event": "started", "at": 1.1, "key": "core"},
+    {"event": "assign", "at": 1.0, "key": "torch/a", "worker": "gpu1", "attempt": 1},
+    {"event": "slow", "at": 4.0, "key": "core", "seconds": 3.0, "limit": 6.0, "quiet": 1.0, "last_line": "wait"},
+    _end("torch/a", "PASSED", 1.1, 5.5, worker="gpu1", devices=["gpu1"], left=[[4711, "python server.py"]], late=0.5),
+    {"event": "assign", "at": 5.6, "key": "torch/b", "worker": "gpu1", "attempt": 1},
+    {
+        **_end("torch/b", "FAILED", 5.7, 6.0, worker="gpu1", devices=["gpu1"], reason="exit 1"),
+        "event": "attempt",
+        "why": "retry",
+    },
+    {"event": "held", "at": 6.0, "worker": "gpu1", "reason": "three in a row"},
+    {"event": "released", "at": 6.5, "worker": "gpu1", "reason": "it was the test"},
+    {"event": "quarantine", "at": 6.6, "worker": "gpu1", "devices": ["gpu1"], "reason": "two items"},
+    _end("core", "FAILED", 1.1, 7.0, proof="opaque", reason="exit code 1"),
+    {"event": "assign", "at": 7.1, "key": "torch/b", "worker": "gpu0", "attempt": 2},
+    _end("torch/b", "FLAKY", 7.2, 8.0, attempt=2),
+    {"event": "assign", "at": 8.1, "key": "torch/c", "worker": "gpu0", "attempt": 1},
+    {"event": "lost", "at": 9.0, "worker": "gpu0", "reason": "it was silent for 10 s"},
+    _end("torch/c", "LOST", 8.2, 9.0, exit_code=None, complete=False, proof=""),
+    {"event": "assign", "at": 9.1, "key": "torch/d", "worker": "gpu0", "attempt": 1},
+    {"event": "assign", "at": 9.1, "key": "torch/g", "worker": "gpu0", "attempt": 1},
+    {"event": "paused", "at": 9.2},
+    {"event": "resumed", "at": 9.3},
+    {"event": "incomplete", "at": 9.5, "reason": "the budget is spent"},
+    {"event": "stop", "at": 9.6, "reason": "stopped by SIGINT"},
+    _end("torch/d", "STOPPED", 9.1, 9.9, exit_code=None, complete=False, proof=""),
+    _end("torch/e", "NOT_RUN", None, None, exit_code=None, complete=False, proof=""),
+    {"event": "end", "at": 10.0},
+    {"event": "learned", "keys": ["torch/a", "torch/b"], "at": 10.0},
+    {"event": "resume", "started": 1700000900.0, "commit": "0a1b2c+changes", "digest": "5f1e", "at": 10.0},
+    {"event": "assign", "at": 11.0, "key": "torch/d", "worker": "gpu0", "attempt": 2},
+    _end("torch/d", "PASSED", 11.0, 12.0, attempt=2),
+    {"event": "assign", "at": 12.0, "key": "torch/e", "worker": "gpu0", "attempt": 1},
+    {"event": "from the future", "data": [1]},
+)
+LINES = tuple(journal.line(record).encode() for record in RECORDS)
+JOURNAL = b"".join(LINES)
+WHOLE = frozenset(line.decode() for line in LINES)
+OTHERS = (
+    b'{"event":"outcome"}\n',
+    b'{"event":1}\n',
+    b"[]\n",
+    b"1\n",
+    b'{"event":"end"}{"event":"end"}\n',
+    b"[" * 3000 + b"\n",
+)

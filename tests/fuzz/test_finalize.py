@@ -10,8 +10,7 @@ import pytest
 from pytest_sgpu.core import journal, tables
 from pytest_sgpu.finalize import finalize, screen
 from pytest_sgpu.model import Scope
-from tests.fuzz.conftest import Dice, fuzz
-from tests.fuzz.test_journal import OTHERS, RECORDS, SEED
+from tests.fuzz.conftest import JOURNAL, OTHERS, RECORDS, Dice, fuzz
 
 # Each of these writes some twenty files twice, so they are fewer than the others.
 SOME = [pytest.param(30, id="30"), pytest.param(300, id="300", marks=pytest.mark.slow)]
@@ -28,7 +27,7 @@ def test_finalize(count, tmp_path, monkeypatch):
 
 def _journal(dice: Dice) -> bytes:
     if dice.chance(2):
-        return dice.mutated(SEED, OTHERS)
+        return dice.mutated(JOURNAL, OTHERS)
     records = list(RECORDS)
     at = dice.random.randrange(len(records))
     return b"".join(journal.line(dice.confused(one) if n == at else one).encode() for n, one in enumerate(records))
