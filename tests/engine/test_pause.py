@@ -50,7 +50,7 @@ def test_the_whole_tree_stands_still_and_goes_on(fleet):
     pids = fleet.pids(count=2)
     assert until(lambda: (fleet.folder / "near").exists() and (fleet.folder / "far").exists(), 10.0)
     fleet.gateways.pause()
-    assert {_state(pid) for pid in pids} == {b"T"}
+    assert until(lambda: {_state(pid) for pid in pids} == {b"T"}, 10.0)
     assert _stands_still(fleet, "near", "far")
     fleet.gateways.resume()
     assert _grows(fleet, "near", "far")
@@ -194,7 +194,7 @@ def test_a_controller_that_ends_while_all_stands_still_leaves_nothing(make_fleet
             assert controller.stdout is not None
             assert controller.stdout.readline() == b"paused\n"
             assert until(lambda: _state(controller.pid) == b"T", 10.0)
-            assert {_state(pid) for pid in pids} == {b"T"}
+            assert until(lambda: {_state(pid) for pid in pids} == {b"T"}, 10.0)
             controller.kill()
             assert fleet.gone(pids)
         finally:

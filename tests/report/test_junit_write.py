@@ -407,7 +407,7 @@ def test_each_case_of_a_resumed_run_tells_its_part_and_commit():
         (properties,) = case.findall("properties")
         pairs = [(p.get("name"), p.get("value")) for p in properties]
         assert pairs == [("k", "v")] * (case.get("name") == "c") + [("part", "2"), ("commit", "1a2b3c4+changes")]
-    suite = {p.get("name"): p.get("value") for p in root[0].find("properties") or ()}
+    suite = {p.get("name"): p.get("value") for p in root[0].findall("properties/property")}
     assert (suite["part"], suite["commit"]) == ("2", "1a2b3c4+changes")
     unknown = written(ItemXml(outcome, [io.BytesIO(GOOD.encode())], part=Part(1, 1e9, 0.0)))
     assert "commit" not in ET.tostring(unknown).decode()
