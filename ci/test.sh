@@ -102,6 +102,12 @@ covered_tests() {
     "$bin/coverage" erase
     ended=0
     "$bin/coverage" run -m pytest $pytest_flags || ended=$?
+    # As in wheel_tests, but what survives a kill once has survived: the kill matrix gets no second try.
+    if [ "$ended" -eq 1 ] && ! grep -q 'tests/kill/' .pytest_cache/v/cache/lastfailed; then
+        printf '\n--- once more, alone: what failed beside other tests\n'
+        ended=0
+        "$bin/coverage" run -m pytest -q -rA -n 0 --last-failed || ended=$?
+    fi
     "$bin/coverage" combine --quiet
     return "$ended"
 }
