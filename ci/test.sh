@@ -98,15 +98,19 @@ actionlint_all() {
     actionlint
 }
 
+once_more() { # PYTEST...: thousands of processes come and go beside each other; what fails alone too is a failure
+    printf '\n--- once more, alone: what failed beside other tests\n'
+    "$@" -q -rA -n 0 --last-failed
+}
+
 covered_tests() {
     "$bin/coverage" erase
     ended=0
     "$bin/coverage" run -m pytest $pytest_flags || ended=$?
     # As in wheel_tests, but what survives a kill once has survived: the kill matrix gets no second try.
     if [ "$ended" -eq 1 ] && ! grep -q 'tests/kill/' .pytest_cache/v/cache/lastfailed; then
-        printf '\n--- once more, alone: what failed beside other tests\n'
         ended=0
-        "$bin/coverage" run -m pytest -q -rA -n 0 --last-failed || ended=$?
+        once_more "$bin/coverage" run -m pytest || ended=$?
     fi
     "$bin/coverage" combine --quiet
     return "$ended"
@@ -131,9 +135,7 @@ wheel_tests() { # DIR PYTHON REQUIREMENT...: the quick set against the built whe
     ended=0
     SGPU_WHEEL=$wheel "$dir/bin/pytest" $pytest_flags -m "not slow" || ended=$?
     if [ "$ended" -ne 1 ]; then return "$ended"; fi
-    # Thousands of processes come and go beside each other here. What fails alone too is a failure; the rest is told.
-    printf '\n--- once more, alone: what failed beside other tests\n'
-    SGPU_WHEEL=$wheel "$dir/bin/pytest" -q -rA -n 0 --last-failed -m "not slow"
+    SGPU_WHEEL=$wheel once_more "$dir/bin/pytest" -m "not slow"
 }
 
 other_pythons() {
