@@ -1,0 +1,172 @@
+"""The cleanup of a step: end the children that its state names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+
+from pytest_sgpu.errors import OptionError, SgpuError
+from pytest_sgpu.runners.actions import Action, Note, Observation, ReadJobs, ReadRun, Wait
+from pytest_sgpu.runners.child import REQUEST_ID
+from pytest_sgpu.runners.cleaning import clean, find
+from pytest_sgpu.runners.github import Client
+from pytest_sgpu.runners.inputs import repository, server_url, token
+from pytest_sgpu.runners.loop import Remark, Waiting, follow, together
+from pytest_sgpu.runners.ports import Attempt, Clock, Result, Transport
+from pytest_sgpu.runners.record import Log, Recorder
+from pytest_sgpu.runners.sightings import JobsSeen, RunSeen
+from pytest_sgpu.runners.summary import logs_line
+from pytest_sgpu.runners.text import markdown, one_line
+
+_SEARCH = 60.0  # seconds; a cancelled job ends five minutes after it was cancelled, whatever its post steps do
+_JOB_WINDOW = 4.0  # seconds; less than the pause before a second try
+_NAME = re.compile(r"(run-id|request-id|workflow|force-cancel)(?:-([1-9][0-9]{0,5}))?")
+_RUN_ID = re.compile(r"[0-9]{1,20}")
+_WORKFLOW = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_MOST_AT_ONCE = 50
+
+
+@dataclass(slots=True)
+class _Left:
+    """One child that may be active: its run, or only its name when the dispatch was cut off."""
+
+    worker: int
+    run_id: int
+    request_id: str
+    workflow: str
+    force: bool
+    ended: bool = False
+    twins: tuple[int, ...] = ()
+    job_id: int = 0
+
+    @property
+    def shown(self) -> str:
+        return f"run {self.run_id}" if self.run_id else f"the run named {one_line(self.request_id, 120)}"
+
+    @property
+    def state(self) -> dict[str, str]:
+        """Give what a further cleanup needs, under the names that the step's state has."""
+        values = {"run-id": str(self.run_id or ""), "request-id": self.request_id, "workflow": self.workflow}
+        values |= {"force-cancel": "true"} if self.force else {}
+        return {name if self.worker == 1 else f"{name}-{self.worker}": value for name, value in values.items()}
+
+
+def clean_up(state: Mapping[str, str], env: Mapping[str, str], transport: Transport, clock: Clock, log: Log) -> Result:
+    """End what ``state`` names; see ``coordinator.cleanup``."""
+    try:
+        children = _left(state)
+        if not children:
+            return Result(ok=True, message="nothing to clean up")
+        secret = token({"token": env.get("INPUT_TOKEN", "")}, env)
+        client = Client(transport, clock, secret, repository(env))
+    except SgpuError as error:
+        return _misconfigured(error, state, Recorder(env, clock, log))
+    recorder = Recorder(env, clock, log, secret)
+    several = len(children) > 1
+    workers = [_work(one, client, clock, recorder.remark(one.worker, several=several)) for one in children]
+    try:
+        together(workers, _MOST_AT_ONCE, clock, lambda: True)
+    except KeyboardInterrupt:
+        recorder.tell("the cleanup itself is being cancelled")
+    return _result(children, recorder, env)
+
+
+def _misconfigured(error: SgpuError, state: Mapping[str, str], recorder: Recorder) -> Result:
+    """Say what is wrong, and what is therefore left as it is (R116)."""
+    kept = ", ".join(one_line(value, 120) for name, value in state.items() if _NAME.fullmatch(name) and value.strip())
+    message = f"{error.message}; the cleanup was not tried, this child may still be active: {kept}"
+    recorder.tell(f"config: {message}")
+    if error.hint:
+        recorder.tell(f"hint: {error.hint}")
+    return Result(ok=False, kind="config", message=message, state=dict(state))
+
+
+def _work(one: _Left, client: Client, clock: Clock, remark: Remark) -> Waiting[None]:
+    one.ended = yield from follow(_steps(one, clock.monotonic()), client, remark)
+    yield from follow(_job(one, clock.monotonic()), client, remark)
+
+
+def _job(one: _Left, now: float) -> Generator[Action, Observation, None]:
+    """Ask once, for a short time, for the job: its logs are what people are led to (R124)."""
+    if one.run_id:
+        seen = (yield ReadJobs(one.run_id, now + _JOB_WINDOW)).answer
+        jobs = [job.id for job in seen.jobs if job.run_id == one.run_id] if isinstance(seen, JobsSeen) else []
+        one.job_id = jobs[0] if len(jobs) == 1 else 0
+
+
+def _steps(one: _Left, now: float) -> Generator[Action, Observation, bool]:
+    if one.run_id and one.request_id and (yield from _is_foreign(one, now)):
+        one.run_id = 0
+        now = (yield Wait(now)).ended
+    if not one.run_id:
+        yield Note("recover", f"looking for {one.shown}")
+        found, problem = yield from find(one.workflow, one.request_id, now, _SEARCH)
+        if not found:
+            yield Note("recover", f"{one.shown} was not found{problem}")
+            return False
+        one.run_id = found[0].id
+        for twin in found[1:]:  # something on the way has sent the dispatch twice
+            now = (yield Wait(now)).ended
+            one.twins += () if (yield from clean(twin.id, now, force=one.force)) else (twin.id,)
+        now = (yield Wait(now)).ended
+    return (yield from clean(one.run_id, now, force=one.force)) and not one.twins
+
+
+def _is_foreign(one: _Left, now: float) -> Generator[Action, Observation, bool]:
+    """Look once whether the run has the name of another coordinator's child: that one is not ours to end (R115)."""
+    run = (yield ReadRun(one.run_id, now + _JOB_WINDOW)).answer
+    if not isinstance(run, RunSeen) or run.title == one.request_id or not REQUEST_ID.fullmatch(run.title):
+        return False
+    yield Note("recover", f"run {one.run_id} is the child of another coordinator ({run.title}) and is left alone")
+    return True
+
+
+def _result(children: list[_Left], recorder: Recorder, env: Mapping[str, str]) -> Result:
+    left = [one for one in children if not one.ended]
+    for one in children:
+        recorder.tell(_told(one, env))
+    lines = "".join(f"- {markdown(_told(one, env), 1000)}\n" for one in children)
+    recorder.append_summary(f"### Runner: cleanup\n\n{lines}")
+    return Result(
+        ok=not left,
+        kind="cancel_unconfirmed" if left else "",
+        message="; ".join(_told(one, env) for one in children),
+        state={name: value for one in left for name, value in one.state.items()},
+    )
+
+
+def _told(one: _Left, env: Mapping[str, str]) -> str:
+    """Say how it ended, and where to look (R116, R124)."""
+    text = f"cleanup of {one.shown}: {'confirmed' if one.ended else 'unconfirmed'}"
+    attempt = Attempt(0, {}, one.request_id, one.run_id, job_id=one.job_id)
+    link = logs_line(attempt, repository=repository(env), server_url=_server(env))
+    return f"{text}. {link}" if link else f"{text}; it may still be active, look for it and cancel it"
+
+
+def _server(env: Mapping[str, str]) -> str:
+    """Give where links lead; a wrong address is no reason to leave a child alone."""
+    try:
+        return server_url(env)
+    except OptionError:
+        return "https://github.com"
+
+
+def _left(state: Mapping[str, str]) -> list[_Left]:
+    """Read what a step kept; names of anybody else are passed over. Raises OptionError for a value that is not ours."""
+    known: dict[int, dict[str, str]] = {}
+    for name, value in state.items():
+        match = _NAME.fullmatch(name)
+        if match and value.strip():
+            known.setdefault(int(match[2] or 1), {})[match[1]] = value.strip()
+    children = []
+    for worker, values in sorted(known.items()):
+        run_id = values.get("run-id", "0")
+        if not _RUN_ID.fullmatch(run_id):
+            raise OptionError(f"state run-id: {one_line(run_id, 60)!r} is no run id", "expected digits")
+        request_id, workflow = values.get("request-id", ""), values.get("workflow", "")
+        if not int(run_id) and not (request_id and _WORKFLOW.fullmatch(workflow)):
+            continue  # force-cancel alone, or not enough to find anything by
+        force = values.get("force-cancel") == "true"
+        children.append(_Left(worker, int(run_id), request_id, workflow, force))
+    return children

@@ -1,0 +1,201 @@
+"""The summary of an acquisition: Markdown for the page of the coordinator's job, and the links to the worker job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_sgpu.runners.candidates import Candidate
+from pytest_sgpu.runners.ports import Attempt, Result
+from pytest_sgpu.runners.text import markdown
+
+LOGS = "View worker job logs here"
+ROWS = 400
+"""So many dispatches are listed: GitHub takes no summary of more than 1 MiB."""
+
+_FALLBACK = "(link to the run: its job is not known)"
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9._~:/?#=&%-]+")
+_OUTCOMES = {
+    "success": "success",
+    "worker_failed": "worker failed",
+    "no_runner": "no runner in time, cancelled",
+    "": "not known",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Where the logs of a worker are. ``fallback``: only its run is known, not its job (R126)."""
+
+    url: str
+    fallback: bool = False
+
+
+def worker_link(attempt: Attempt, *, repository: str, server_url: str) -> Link | None:
+    """Give the address of the worker job; of its run when no job is known; None when there is neither (R124, R126).
+
+    An address that the API gave is taken only when it leads to the server of this repository.
+    """
+    if _trusted(attempt.job_url, server_url):
+        return Link(attempt.job_url)
+    run = run_url(attempt, repository=repository, server_url=server_url)
+    if not run:
+        return None
+    if attempt.run_id > 0 and attempt.job_id > 0:
+        return Link(f"{server_url}/{repository}/actions/runs/{attempt.run_id}/job/{attempt.job_id}")
+    return Link(run, fallback=True)
+
+
+def run_url(attempt: Attempt, *, repository: str, server_url: str) -> str:
+    """Give the address of the child run, "" when there is none."""
+    if attempt.run_id > 0:
+        return f"{server_url}/{repository}/actions/runs/{attempt.run_id}"
+    return attempt.run_url if _trusted(attempt.run_url, server_url) else ""
+
+
+def logs_line(attempt: Attempt, *, repository: str, server_url: str) -> str:
+    """Give the line of a log that leads to the worker's logs, "" when there is nowhere to go (R124)."""
+    link = worker_link(attempt, repository=repository, server_url=server_url)
+    if link is None:
+        return ""
+    return f"{LOGS}: {link.url}{' ' + _FALLBACK if link.fallback else ''}"
+
+
+def render(
+    result: Result,
+    candidates: Sequence[Candidate],
+    *,
+    repository: str,
+    server_url: str,
+    cleanup: str,
+    workers: int,
+) -> str:
+    """Give the whole summary (R125, R127). ``cleanup``: "confirmed", "unconfirmed", or "" when none was needed."""
+    page = _Page(repository, server_url)
+    parts = [
+        _head(result, workers),
+        page.ends(result.attempts, workers),
+        _cleanup(result.attempts, cleanup),
+        page.attempts(result.attempts, workers),
+        _candidates(candidates, result.attempts),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _head(result: Result, workers: int) -> str:
+    many = f", {workers} workers" if workers > 1 else ""
+    if result.ok:
+        title = f"### Runner: success{many}"
+        return f"{title}\n\n{markdown(result.message, 2000)}" if result.message else title
+    kind = markdown(result.kind) if result.kind else "failed"
+    return f"### Runner: failed ({kind}){many}\n\n**Error:** {markdown(result.message or 'no message', 2000)}"
+
+
+def _cleanup(attempts: Sequence[Attempt], cleanup: str) -> str:
+    if not cleanup:
+        return ""
+    if cleanup == "confirmed":
+        return "**Cleanup:** confirmed, no child of this job goes on."
+    runs = sorted({attempt.run_id for attempt in attempts if attempt.run_id > 0})
+    which = f"run {', '.join(map(str, runs[-3:]))}" if runs else "a run with the request id above"
+    return f"**Cleanup:** {markdown(cleanup)}. A child may still be active: look at {which} and cancel it there."
+
+
+class _Page:
+    """The parts with links: they need the server and the repository."""
+
+    def __init__(self, repository: str, server_url: str) -> None:
+        self._repository = repository
+        self._server = server_url
+
+    def ends(self, attempts: Sequence[Attempt], workers: int) -> str:
+        """Give the links of the last dispatch of each worker (R124, R125)."""
+        last = {attempt.worker: attempt for attempt in attempts}
+        lines = [self._end(last[worker], named=workers > 1) for worker in sorted(last)[:ROWS]]
+        return "\n".join(line for line in lines if line)
+
+    def _end(self, attempt: Attempt, *, named: bool) -> str:
+        run = run_url(attempt, repository=self._repository, server_url=self._server)
+        artifacts = f" · [Artifacts of the run]({run}#artifacts)" if run else ""
+        name = f"Worker {attempt.worker}, {_outcome(attempt)}: " if named else ""
+        logs = self._logs(attempt)
+        return f"- {name}{logs}{artifacts}" if logs else ""
+
+    def _logs(self, attempt: Attempt) -> str:
+        link = worker_link(attempt, repository=self._repository, server_url=self._server)
+        if link is None:
+            return ""
+        return f"[{LOGS}]({link.url}){' ' + _FALLBACK if link.fallback else ''}"
+
+    def attempts(self, attempts: Sequence[Attempt], workers: int) -> str:
+        """Give a row for each dispatch: where, how long it waited and ran, how it ended."""
+        if not attempts:
+            return "No child was dispatched."
+        shown = _most_telling(attempts)
+        head = ["#", "Runner", "Waited", "Ran", "Outcome", "Child run", "Logs"]
+        rows = [["Worker", *head] if workers > 1 else head]
+        for attempt in shown:
+            row = self._row(attempt)
+            rows.append([str(attempt.worker), *row] if workers > 1 else row)
+        left = len(attempts) - len(shown)
+        return _table(rows) + (f"\n\n{left} more dispatches are not shown." if left else "")
+
+    def _row(self, attempt: Attempt) -> list[str]:
+        run = run_url(attempt, repository=self._repository, server_url=self._server)
+        name = str(attempt.run_id) if attempt.run_id > 0 else "run"
+        return [
+            str(attempt.number),
+            markdown(attempt.runner.get("labels", "")),
+            duration(attempt.queued_seconds),
+            duration(attempt.executed_seconds) if attempt.executed_seconds > 0 else "",
+            _outcome(attempt),
+            f"[{name}]({run})" if run else f"none, request id {markdown(attempt.request_id)}",
+            self._logs(attempt),
+        ]
+
+
+def _candidates(candidates: Sequence[Candidate], attempts: Sequence[Attempt]) -> str:
+    if not candidates:
+        return ""
+    asked = max((attempt.number for attempt in attempts), default=0)
+    rows = [["#", "Candidate", "Group", "Deadline", "Note"]]
+    for number, one in enumerate(candidates, 1):
+        notes = ["re-wait"] if one.rewait else []
+        notes += ["not asked"] if number > asked else []
+        cells = [str(number), markdown(one.labels), markdown(one.group), duration(one.queue_seconds), ", ".join(notes)]
+        rows.append(cells)
+    return "#### Candidates\n\n" + _table(rows)
+
+
+def _most_telling(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Keep what went wrong before what was only waiting, in the old order."""
+    if len(attempts) <= ROWS:
+        return list(attempts)
+    ranked = sorted(range(len(attempts)), key=lambda i: attempts[i].outcome in ("no_runner", "success"))
+    return [attempts[index] for index in sorted(ranked[:ROWS])]
+
+
+def _outcome(attempt: Attempt) -> str:
+    return _OUTCOMES.get(attempt.outcome, markdown(attempt.outcome))
+
+
+def _trusted(url: str, server_url: str) -> bool:
+    return url.startswith(f"{server_url}/") and _ADDRESS.fullmatch(url) is not None
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([head, "|" + " --- |" * len(rows[0]), *body])
+
+
+def duration(seconds: float) -> str:
+    """Give seconds as people read them: ``45 s``, ``12 min``, ``12 min 5 s``, ``2 h 5 min``."""
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes_left = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes_left} min" if minutes_left else f"{hours} h"
+    if minutes:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{rest} s"

@@ -1,0 +1,42 @@
+"""Text from outside made harmless: one line, no control characters, no command of the CI service, no token."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_LIMIT = 300
+_MASK = "***"
+_LEAST_SECRET = 6  # characters
+
+
+def one_line(value: object, limit: int = _LIMIT) -> str:
+    """Give ``value`` as one printable line of at most ``limit`` characters.
+
+    Titles, statuses and error bodies come from the API, and from whoever can name a branch: line ends would let them
+    forge workflow commands (``::error::``), control characters would drive the terminal.
+    """
+    text = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in str(value)[: 4 * limit])
+    text = " ".join(text.split()).replace("##[", "## [")  # an old form of command, heard anywhere in a line
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def command_value(text: str) -> str:
+    """Escape the message of a workflow command (``::error::MESSAGE``)."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def command_property(text: str) -> str:
+    """Escape a property of a workflow command (``::error title=PROPERTY::``)."""
+    return command_value(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def markdown(value: object, limit: int = _LIMIT) -> str:
+    """Give ``value`` as one line that is plain text in Markdown, also inside a table."""
+    text = one_line(value, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]()#+!|~@$])", r"\\\1", text)
+
+
+def without(secret: str, text: str) -> str:
+    """Take ``secret`` out of ``text``. One shorter than any token is a word, and stays."""
+    return text.replace(secret, _MASK) if len(secret) >= _LEAST_SECRET else text

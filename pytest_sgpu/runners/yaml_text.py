@@ -1,0 +1,146 @@
+"""YAML text to values that know their place, so that whoever checks them can say where. Needs ruamel.yaml."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_sgpu.errors import SgpuError
+from pytest_sgpu.runners.text import one_line
+
+EXTRA = 'pip install "pytest-sgpu[runners]"'
+
+_LONGEST_VALUE = 60
+
+
+class PlacedError(Exception):
+    """The text is no YAML that GitHub would take: why, and where (both from 1)."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A value and its place, from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Text(Value):
+    """A scalar, as it is written: ``true`` is the text "true", and nothing at all is ""."""
+
+    text: str
+
+    def __str__(self) -> str:
+        """Give it on one line, for a message."""
+        return f"'{one_line(self.text, _LONGEST_VALUE)}'"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequence(Value):
+    """A list."""
+
+    items: tuple[Value, ...]
+
+    def __str__(self) -> str:
+        """Name it in a message."""
+        return "a list"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapping(Value):
+    """A mapping; its keys are texts, each there once."""
+
+    entries: tuple[tuple[Text, Value], ...]
+
+    def __str__(self) -> str:
+        """Name it in a message."""
+        return "a mapping"
+
+    def get(self, name: str) -> Value | None:
+        """Give the value of a key, or None."""
+        return next((value for key, value in self.entries if key.text == name), None)
+
+    def key(self, name: str) -> Text | None:
+        """Give the key itself, for its place."""
+        return next((key for key, _ in self.entries if key.text == name), None)
+
+    def __iter__(self) -> Iterator[tuple[Text, Value]]:
+        """Give keys and values in the order of the text."""
+        return iter(self.entries)
+
+
+def parse(text: str, name: str) -> Value | None:
+    """Give the one document of a YAML text, or None when there is nothing in it.
+
+    Aliases are followed. Raises PlacedError for what is no YAML, has a key twice, a key that is no text, a merge key
+    (GitHub knows none) or an alias that contains itself; SgpuError, which names the file ``name``, when ruamel.yaml
+    is not installed.
+    """
+    try:
+        from ruamel.yaml import YAML  # noqa: PLC0415 # an extra: only this module needs it
+        from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
+    except ImportError:
+        raise SgpuError(f"{name}: cannot be checked, since ruamel.yaml is not installed", EXTRA) from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an anchor may be used again
+            root = YAML(typ="safe", pure=True).compose(text)
+            return None if root is None else _Reader().read(root)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise PlacedError(f"no valid YAML: {one_line(error.problem or error.context or error)}", *place) from None
+    except RecursionError:
+        raise PlacedError("nested too deeply", 1, 1) from None
+    except (YAMLError, ValueError, ArithmeticError, LookupError) as error:  # the last ones: odd escapes in a text
+        raise PlacedError(f"no valid YAML: {one_line(error)}", 1, 1) from None
+
+
+class _Reader:
+    """Turns the nodes of ruamel.yaml into values; each node once, however often an alias leads there."""
+
+    def __init__(self) -> None:
+        self._done: dict[int, Value] = {}
+        self._begun: set[int] = set()
+
+    def read(self, node: Any) -> Value:  # noqa: ANN401 # a class of an optional package
+        key = id(node)
+        if key in self._done:
+            return self._done[key]
+        place = (node.start_mark.line + 1, node.start_mark.column + 1)
+        if key in self._begun:
+            raise PlacedError("an alias contains itself", *place)
+        self._begun.add(key)
+        self._done[key] = made = self._made(node, place)
+        return made
+
+    def _made(self, node: Any, place: tuple[int, int]) -> Value:  # noqa: ANN401
+        if isinstance(node.value, str):
+            return Text(*place, node.value)
+        if not node.value or not isinstance(node.value[0], tuple):
+            children = tuple(self.read(child) for child in node.value)
+            is_mapping = node.id == "mapping"
+            return Mapping(*place, ()) if is_mapping else Sequence(*place, children)
+        entries: dict[str, tuple[Text, Value]] = {}
+        for key, child in node.value:
+            name = self.read(key)
+            if not isinstance(name, Text):
+                raise PlacedError("a key is no text", name.line, name.column)
+            if name.text == "<<":
+                raise PlacedError("GitHub knows no merge keys ('<<')", name.line, name.column)
+            if name.text in entries:
+                first = entries[name.text][0].line
+                raise PlacedError(f"the key {name} is there twice, first in line {first}", name.line, name.column)
+            value = self.read(child)
+            if isinstance(value, Text) and not value.text:  # nothing is there: its place would be that of what follows
+                value = Text(name.line, name.column, "")
+            entries[name.text] = (name, value)
+        return Mapping(*place, tuple(entries.values()))
