@@ -1,8 +1,9 @@
 """``sgpu ...``: what is not a test run.
 
 Exit codes: 0 done; 4 wrong usage, or an error that the user can act on, as pytest has it; 130 interrupted;
-``sgpu finalize`` gives the code of the run that it finishes. Each command is a function from its parsed
-arguments to an exit code; ``main`` is the one place that turns an expected error into a line and a hint.
+``sgpu finalize`` gives the code of the run that it finishes, ``sgpu runner`` also 1 for a failure. Each command is a
+function from its parsed arguments to an exit code; ``main`` is the one place that turns an expected error into a line
+and a hint, but for ``sgpu runner``, which is also started without the rest of the package.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; wrong usage ends in ``SystemExit(4)``."""
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["runner"]:
+        return _runner(words[1:])
     try:
         args = _parsed(argv)
         code: int = args.command(args)
@@ -66,6 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             _flush()
         raise
     return code
+
+
+def _runner(words: Sequence[str]) -> int:
+    # A slice of its own, with a boundary of its own: it runs where the rest of the package is not installed.
+    from pytest_sgpu.runners.command import main as run  # noqa: PLC0415
+
+    return run(words)
 
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -152,6 +163,8 @@ def _parser() -> argparse.ArgumentParser:
         help="weight table that learns, or the folder of tables (default: the table of the run)",
     )
     end.set_defaults(command=_finalize)
+    # Only for the list of commands: what follows the word is read there.
+    commands.add_parser("runner", help="get a CI runner, with fallback to the next pool; plan and check that")
     return parser
 
 
