@@ -23,6 +23,7 @@ LAYERS = {
     "errors": 0,
     "model": 0,
     "core": 1,
+    "runners": 1,
     "report": 2,
     "engine": 2,
     "prepare": 3,
@@ -133,6 +134,31 @@ def test_few_know_each_library(library, owners):
 
     # What is under suite/ runs inside an item, in another pytest, and is no part of the queue.
     assert [one for one in _broken(allowed=allowed) if not one.startswith("suite/")] == []
+
+
+def test_the_runner_tools_are_a_slice_of_their_own():
+    """They know `errors` and nothing else of the queue, and of the queue only the command line knows them."""
+
+    def allowed(path: Path, name: str) -> bool:
+        if _area(path) == "runners":
+            return _root(name) != OUR_NAME or name.split(".")[1] in ("runners", "errors", "__version__")
+        return not name.startswith(f"{OUR_NAME}.runners") or path.name == "cli.py"
+
+    assert _broken(allowed=allowed) == []
+
+
+def test_what_holds_a_token_needs_the_standard_library_alone():
+    """Acquire, guard and cleanup start in a job that has nothing installed, with Python 3.11 or newer."""
+
+    def allowed(path: Path, name: str) -> bool:
+        if _area(path) != "runners" or _root(name) in sys.stdlib_module_names | {OUR_NAME, "tomllib"}:
+            return True
+        late = path.name in ("lint.py", "yaml_text.py") and _root(name) == "ruamel"
+        return late or name == "tomli"  # where the standard library has no reader of TOML yet
+
+    assert _broken(allowed=allowed) == []
+    top = {_root(name) for path in MODULES if _area(path) == "runners" for _, name in _imports(path, top_only=True)}
+    assert "ruamel" not in top
 
 
 def test_the_worker_stands_alone():
