@@ -31,6 +31,8 @@ from pytest_sgpu.runners.ports import Attempt
 from pytest_sgpu.runners.summary import logs_line
 from pytest_sgpu.runners.watch import Steps, Watch, drift
 
+_UNKNOWN_REF = (404, 422)  # what the API answers for a commit that it does not know
+
 
 @dataclass(frozen=True, slots=True)
 class End:
@@ -59,6 +61,7 @@ class Acquisition:
         self._moment = Moment()
         self._steps: Generator[Action, Observation, End] | None = None
         self.end: End | None = None
+        self.stop: Stopped | None = None
 
     def start(self, now: float) -> tuple[Action, ...]:
         """Begin at a monotonic time."""
@@ -74,7 +77,11 @@ class Acquisition:
 
     def attempts(self) -> tuple[Attempt, ...]:
         """Give what was dispatched so far, in order."""
-        return tuple(child.attempt(self._moment.now) for child in self._children)
+        return tuple(attempt for _, attempt in self.dispatches())
+
+    def dispatches(self) -> tuple[tuple[float, Attempt], ...]:
+        """Give the same, each with the monotonic time of its dispatch."""
+        return tuple((child.dispatched_at, child.attempt(self._moment.now)) for child in self._children)
 
     def _until_effect(self, seen: Observation | None) -> tuple[Action, ...]:
         assert self._steps is not None
@@ -126,11 +133,13 @@ class Acquisition:
         settings = self._settings
         yield from drift(settings, source=True)
         seen = yield ReadDefinition(settings.workflow_ref)
-        if seen.failure:
-            # An unknown ref is 404 or 422.
-            if seen.failure.trouble in (Trouble.MISSING, Trouble.REFUSED) and self._definition:
-                raise Stopped("workflow_changed", f"{settings.workflow_ref} is gone: {seen.failure.text}")
+        if seen.failure and seen.failure.status not in _UNKNOWN_REF:
             raise stopped_by(seen.failure)
+        if seen.failure and self._definition:
+            raise Stopped("workflow_changed", f"{settings.workflow_ref} is gone: {seen.failure.text}")
+        if seen.failure:
+            text = f"workflow-ref: no branch or tag {settings.workflow_ref}, or the token cannot read it"
+            raise Stopped("api_error", f"{text}: {seen.failure.text}")
         found = str(seen.answer)
         if self._definition and found.lower() != self._definition.lower():
             expected = f"expected {self._definition}, found {found[:80]}"
@@ -184,7 +193,9 @@ class Acquisition:
 
     def _found(self, child: Child) -> Generator[Action, Observation, str]:
         """Look for the run of a child by its name; say how that went. What else has the name is ended at once."""
-        found, problem = yield from find(child.workflow, child.request_id, self._moment.now, WINDOW)
+        found, problem = yield from find(
+            child.workflow, child.request_id, self._settings.parent.run_id, self._moment.now, WINDOW
+        )
         if not found:
             return f"no run named {child.request_id} was found{problem}"
         yield from self._known(child, found[0].id, found[0].url)
@@ -198,6 +209,9 @@ class Acquisition:
     def _stopped(self, stop: Stopped) -> Generator[Action, Observation, End]:
         """Clean up after a sequence that stopped; the primary error stays the error (R112, R116, R118)."""
         child = self._children[-1] if self._children else None
+        self.stop = stop
+        if child:
+            child.outcome = child.outcome or stop.kind
         yield Note("error", f"{stop.kind}: {stop.message}", {"kind": stop.kind})
         cleanup, state = "", {}
         if child and not child.done:
@@ -207,12 +221,13 @@ class Acquisition:
             state = {} if child.done else self._state(child)
             yield Save(state)
             yield Note("cleanup", "", {"cleanup": cleanup})
+        elif child:
+            yield Save({})
         if child:
-            child.outcome = child.outcome or stop.kind
             child.ended_at = self._moment.now if child.ended_at is None else child.ended_at
         told = f"; cleanup of {child.named}: {cleanup}" if child and cleanup else ""
         message = self._with_link(f"{stop.message}{told}")
-        yield Note("end", f"{stop.kind}; polling has finished: {message}", {"kind": stop.kind})
+        yield Note("end", self._with_link(f"{stop.kind}{told}; polling has finished"), {"kind": stop.kind})
         return End(stop.kind, message, cleanup, self.attempts(), state)
 
     def _cleaned(self, child: Child) -> Generator[Action, Observation, bool]:

@@ -129,6 +129,8 @@ class Failure:
 
     trouble: Trouble
     text: str
+    tried: bool = True
+    status: int = 0  # of the last answer, 0 when there was none
 
 
 Answer: TypeAlias = RunSeen | JobsSeen | str | Dispatched | tuple[RunSeen, ...] | None

@@ -16,6 +16,8 @@ CONFIRMATION_SECONDS = 120
 """A cancellation is confirmed (R82)."""
 HOSTED_MINUTES = 360
 """A job on a hosted runner is ended after six hours."""
+SPARE_MINUTES = 10
+"""With less than this left of them a plan warns: the other steps of the job take time too."""
 
 _CANDIDATE_SECONDS = STARTUP_SECONDS + CONFIRMATION_SECONDS
 
@@ -51,7 +53,7 @@ def budget(
     rounds = math.ceil(workers / max(1, max_parallel))
     queues = rounds * sum(candidate.queue_seconds for candidate in candidates)
     execution = rounds * execution_seconds
-    overhead = PARENT_START_SECONDS + rounds * len(candidates) * _CANDIDATE_SECONDS
+    overhead = float(PARENT_START_SECONDS + rounds * len(candidates) * _CANDIDATE_SECONDS)
     return Budget(queues, execution, overhead, math.ceil((queues + execution + overhead) / 60), rounds)
 
 
@@ -61,6 +63,15 @@ def refusal(spent: Budget, candidates: Sequence[Candidate]) -> tuple[str, tuple[
         return None
     message = f"it may take {spent.parent_minutes} minutes, and a job on a hosted runner ends after {HOSTED_MINUTES}"
     return message, tuple(_ways(spent, candidates))
+
+
+def warning(spent: Budget) -> str:
+    """Say that a hosted job can only just hold it, "" when it holds it well or not at all."""
+    left = HOSTED_MINUTES - spent.parent_minutes
+    if not 0 <= left < SPARE_MINUTES:
+        return ""
+    of = f"{left} of the {HOSTED_MINUTES} minutes of a hosted job {'is' if left == 1 else 'are'} left"
+    return f"{of}, and its other steps take time too"
 
 
 def _ways(spent: Budget, candidates: Sequence[Candidate]) -> list[str]:

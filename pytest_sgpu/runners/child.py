@@ -48,6 +48,7 @@ class Child:
     seen_at: float | None = None
     queued_at: float | None = None
     allocated_at: float | None = None
+    given_up_at: float | None = None
     ended_at: float | None = None
     look_began: float = 0.0
     cancelling: bool = False  # its cancellation was accepted
@@ -99,8 +100,8 @@ class Child:
 
     @property
     def over(self) -> bool:
-        """Whether its job is completed, even if it does not say how yet, or its run lags behind."""
-        return bool(self.job and self.job.status == COMPLETED)
+        """Whether its run or its job is completed, even if it does not say how yet, or the other lags behind."""
+        return any(seen and seen.status == COMPLETED for seen in (self.run, self.job))
 
     @property
     def succeeded(self) -> bool:
@@ -161,7 +162,7 @@ class Child:
         """Give the public record of this dispatch; ``now`` ends what is still going on."""
         end = self.ended_at if self.ended_at is not None else now
         queued = self.queued_at if self.queued_at is not None else self.seen_at
-        until = self.allocated_at if self.allocated_at is not None else end
+        until = next((time for time in (self.allocated_at, self.given_up_at) if time is not None), end)
         return Attempt(
             number=self.number,
             runner=self.candidate.runner,

@@ -63,7 +63,7 @@ def _cancelled(run_id: int, now: float, window: float, *, force: bool, accepted:
         now = (yield Wait(min(now + EVERY, by))).ended
 
 
-def find(workflow: str, title: str, now: float, window: float) -> Search:
+def find(workflow: str, title: str, parent: int, now: float, window: float) -> Search:
     """Look for runs by their unique name, after a dispatch whose answer does not tell (R57).
 
     Gives the runs, and without any what to add to "not found".
@@ -72,8 +72,10 @@ def find(workflow: str, title: str, now: float, window: float) -> Search:
     while True:
         seen = yield FindRuns(workflow, title, by)
         now = seen.ended
-        if isinstance(seen.answer, tuple) and seen.answer:
-            return seen.answer, ""
+        # To cancel the parent would be to cancel ourselves, whatever its title says.
+        runs = [run for run in seen.answer if run.id != parent] if isinstance(seen.answer, tuple) else []
+        if runs:
+            return tuple(runs), ""
         if seen.failure:
             yield Note("recover", f"looking for {title}: {seen.failure.text}")
             if seen.failure.trouble is Trouble.AUTH:

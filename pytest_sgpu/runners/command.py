@@ -24,70 +24,89 @@ if TYPE_CHECKING:
 
 PROG = "sgpu runner"
 FAILED, USAGE, INTERRUPTED = 1, 4, 130
-_STATE = "STATE_"
+_POST_STEP = "SGPU_POST_STEP"
+_HINT = "\n  hint: "
 _LONGEST = 1_000_000  # characters of a workflow file; GitHub takes half of that
 
-_CODES = "exit codes: 0 {ok}, 1 {failed}, 4 wrong usage or configuration, 130 interrupted"
+_CODES = """\
+exit codes: 0 {ok}, 1 {failed},
+4 wrong usage or configuration, 130 interrupted"""
 _ABOUT = """\
-Gets a CI runner: a coordinator starts a child workflow with one job on a preferred pool, waits for a runner,
-and asks the next pool only when none came in time and the cancellation is confirmed. The work never runs twice.
+Gets a CI runner: a coordinator starts a child workflow with one job on a
+preferred pool, waits for a runner, and asks the next pool only when none came
+in time and the cancellation is confirmed. The work never runs twice.
 """
 _ACQUIRE = """\
-Runs the coordinator, in a job on a hosted runner: starts the child, watches it, falls back, and ends as the
-worker ended. Writes the outputs run-id, run-url, runner and attempts, the state of the post step, and the summary,
-to the files that GITHUB_OUTPUT, GITHUB_STATE and GITHUB_STEP_SUMMARY name. The token comes from the variable
-GITHUB_TOKEN (or INPUT_TOKEN) and needs contents: read and actions: write.
+Runs the coordinator, in a job on a hosted runner: starts the child, watches it,
+falls back, and ends as the worker ended. Writes the outputs run-id, run-url,
+runner and attempts, the state for a cleanup, and the summary, to the files that
+GITHUB_OUTPUT, GITHUB_STATE and GITHUB_STEP_SUMMARY name. The token comes from
+the variable GITHUB_TOKEN (or INPUT_TOKEN) and needs contents: read and
+actions: write. A child that is left at the end, after a signal say, is cleaned
+up at once, unless SGPU_POST_STEP=1 says that a post step will do it. What may
+take more than the 360 minutes of a hosted job is only warned of; see plan.
 """
 _ACQUIRE_MORE = f"""\
 {_CODES.format(ok="the worker succeeded", failed="it did not, or none was got")}
 (or the parent was cancelled)
 
-example, in a step:
-  sgpu runner acquire --workflow runner-worker.yml --workflow-ref main \\
+example, in a step of bash (exec, so that signals arrive):
+  exec sgpu runner acquire --workflow runner-worker.yml --workflow-ref main \\
     --source-ref refs/pull/123/merge --source-sha "$SHA" --runner-type cpu \\
     --queue-policy extended --execution-timeout-minutes 15
 """
 _GUARD = """\
-The first step of the child: fails unless its parent runs in this very attempt, the source ref still has the
-approved SHA, and nobody has rerun the child. The token comes from GITHUB_TOKEN (or INPUT_TOKEN) and only reads.
+The first step of the child: fails unless its parent runs in this very attempt,
+the source ref still has the approved SHA, and nobody has rerun the child. The
+token comes from GITHUB_TOKEN (or INPUT_TOKEN) and only reads.
 """
 _GUARD_MORE = f"""\
 {_CODES.format(ok="the workload may run", failed="it must not run")}
 
 example, in a step:
-  sgpu runner guard --request-id "$ID" --parent-run-id "$RUN" --parent-run-attempt "$ATTEMPT" \\
-    --source-ref refs/pull/123/merge --source-sha "$SHA"
+  sgpu runner guard --request-id "$ID" --parent-run-id "$RUN" \\
+    --parent-run-attempt "$ATTEMPT" --source-ref refs/pull/123/merge \\
+    --source-sha "$SHA"
 """
 _CLEANUP = """\
-The post step of the coordinator: cancels a child that is still active, and confirms it. Which one, it reads from the
-variables STATE_* that GitHub makes of the state the coordinator saved; without them there is nothing to do.
-In GitHub Actions signals do not stop it. The token comes from GITHUB_TOKEN (or INPUT_TOKEN).
+The post step of the coordinator: cancels a child that is still active, and
+confirms it. Which one, the options say, else the variables STATE_* that GitHub
+makes of the state the coordinator saved (STATE_run-id or STATE_run_id); without
+either there is nothing to do. In GitHub Actions signals do not stop it. The
+token comes from GITHUB_TOKEN (or INPUT_TOKEN).
 """
 _CLEANUP_MORE = f"""\
 {_CODES.format(ok="no child is left", failed="that is not confirmed")}
 
-example, where there is no post step (the names have dashes, which a shell variable cannot have, but env can):
-  env 'STATE_run-id=123456' 'STATE_request-id=ID' 'STATE_workflow=runner-worker.yml' sgpu runner cleanup
+examples:
+  sgpu runner cleanup --run-id 123456
+  sgpu runner cleanup --request-id "$ID" --workflow runner-worker.yml
 """
 _PLAN = """\
-Says what acquire would do, without doing it: the candidates in order, their deadlines, the longest total, and the
-time-out that the parent's job needs. Needs no source, no token and no network, but for --history, which reads past
-child runs: then --workflow, GITHUB_REPOSITORY and GITHUB_TOKEN are needed.
+Says what acquire would do, without doing it: the candidates in order, their
+deadlines, the longest total, and the time-out that the parent's job needs. More
+than the 360 minutes of a hosted job are refused here (acquire only warns, since
+a job on a machine of your own has more), and less than 10 left of them are
+warned of. Needs no source, no token and no network, but for --history, which
+reads past child runs: then --workflow, GITHUB_REPOSITORY and GITHUB_TOKEN are
+needed, also at a prompt.
 """
 _PLAN_MORE = f"""\
 {_CODES.format(ok="a hosted job can hold it", failed="it cannot")}
 
 examples:
-  sgpu runner plan --runner-type gpu --queue-policy extended --execution-timeout-minutes 15
+  sgpu runner plan --runner-type gpu --queue-policy extended
   sgpu runner plan --runner-type cpu --explain
-  sgpu runner plan --runner-type cpu --workflow runner-worker.yml --history --explain
+  sgpu runner plan --runner-type cpu --workflow runner-worker.yml --history
 """
 _LINT = """\
-Checks child workflows from their files: one job named worker, the seven inputs, run-name, permissions, and nothing
-that could hold the job back or hide a failure. Needs the extra: pip install "pytest-sgpu[runners]"
+Checks child workflows from their files: one job named worker, the seven inputs,
+run-name, permissions, and nothing that could hold the job back or hide a
+failure. Needs the extra: pip install "pytest-sgpu[runners]"
 """
 _LINT_MORE = f"""\
 {_CODES.format(ok="no errors (there may be warnings)", failed="errors")}
+(also when a file cannot be read)
 
 example:
   sgpu runner lint .github/workflows/runner-worker.yml
@@ -103,7 +122,7 @@ def main(argv: Sequence[str], env: Mapping[str, str] | None = None, tools: Tools
     screen = Screen(known)
     try:
         args = _parsed(list(argv))
-        return 0 if args is None else _Command(known, tools or Tools(), screen).run(args)
+        return screen.flushed() if args is None else _Command(known, tools or Tools(), screen).run(args)
     except SgpuError as error:
         return _told(screen, str(error), error.message, USAGE)
     except (TransportError, OSError) as error:
@@ -117,7 +136,7 @@ def _parsed(argv: list[str]) -> argparse.Namespace | None:
     options.refuse_token(argv)
     try:
         return parser().parse_args(argv)
-    except (SystemExit, BrokenPipeError):  # who asked for help may have left
+    except (SystemExit, OSError):  # who asked for help may have left
         return None
 
 
@@ -132,7 +151,8 @@ def parser() -> argparse.ArgumentParser:
     top = options.Parser(
         prog=PROG,
         description=_ABOUT,
-        epilog=f"{PROG} COMMAND --help says more. {_CODES.format(ok='done', failed='failed')}",
+        epilog=f"{PROG} COMMAND --help says more.\n{_CODES.format(ok='done', failed='failed')}",
+        formatter_class=options.Help,
         allow_abbrev=False,
     )
     commands = top.add_subparsers(metavar="COMMAND", dest="command", required=True)
@@ -149,7 +169,7 @@ def parser() -> argparse.ArgumentParser:
             help=short,
             description=description,
             epilog=more,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=options.Help,
             allow_abbrev=False,
         )
         if name in (options.ACQUIRE, options.GUARD, options.PLAN):
@@ -157,6 +177,8 @@ def parser() -> argparse.ArgumentParser:
         if name == options.PLAN:
             one.add_argument("--explain", action="store_true", help="say where each deadline comes from")
             one.add_argument("--json", action="store_true", help="print a JSON document in place of the table")
+        if name == "cleanup":
+            options.add_state(one)
         if name == "lint":
             one.add_argument("files", nargs="+", metavar="FILE", help="workflow file")
     return top
@@ -176,15 +198,28 @@ class _Command:
             return self._plan(args)
         if name == "lint":
             return self._lint(args.files)
-        return self._ended(name, self._cleanup() if name == "cleanup" else self._started(name, args))
-
-    def _started(self, name: str, args: argparse.Namespace) -> Result:
+        if name == "cleanup":
+            return self._ended(name, self._cleanup(options.state(args, self._env)))
         inputs = options.collect(name, args, self._env)
+        if name == options.ACQUIRE:
+            return self._acquire(inputs)
         with signals.interrupting():
-            return (self._tools.acquire if name == options.ACQUIRE else self._tools.guard)(inputs, self._env)
+            result = self._tools.guard(inputs, self._env)
+        return self._ended(name, result)
 
-    def _cleanup(self) -> Result:
-        state = {name.removeprefix(_STATE): text for name, text in self._env.items() if name.startswith(_STATE)}
+    def _acquire(self, inputs: Mapping[str, str]) -> int:
+        """Run the coordinator; where no post step comes, end at once what it leaves (R113)."""
+        left = None
+        with signals.interrupting():
+            result = self._tools.acquire(inputs, self._env)
+            # GITHUB_STATE tells nothing: it is set in every step, whether or not anybody reads it later.
+            if result.state and self._env.get(_POST_STEP) != "1":
+                left = self._cleanup(result.state)
+        if left is not None:
+            self._ended("cleanup", left)
+        return self._ended(options.ACQUIRE, result)
+
+    def _cleanup(self, state: Mapping[str, str]) -> Result:
         env = dict(self._env)
         if not env.get("GITHUB_TOKEN", "").strip() and env.get("INPUT_TOKEN", "").strip():
             env["GITHUB_TOKEN"] = env["INPUT_TOKEN"]  # a cleanup has no inputs
@@ -194,13 +229,14 @@ class _Command:
             return self._tools.cleanup(state, env)
 
     def _ended(self, name: str, result: Result) -> int:
-        message = one_line("; ".join(line.strip() for line in result.message.splitlines()), 2000)
+        text, _, hint = result.message.partition(_HINT) if result.kind == "config" else (result.message, "", "")
+        message = one_line("; ".join(line.strip() for line in text.splitlines()), 2000)
         if result.ok:
             self._screen.say(f"{PROG} {name}: ok{': ' + message if message else ''}")
             return 0
         kind = one_line(result.kind) or "failed"
-        self._screen.say(f"{PROG} {name}: failed ({kind}): {message}")
-        self._screen.annotate(f"{PROG} {name}: {kind}", message)
+        self._screen.say(f"{PROG} {name}: failed ({kind}): {message}{_HINT if hint else ''}{one_line(hint, 2000)}")
+        self._screen.annotate(f"{PROG} {name}: {kind}", f"{message}; hint: {hint}" if hint else message)
         return {"config": USAGE, "parent_cancelled": INTERRUPTED}.get(result.kind, FAILED)
 
     def _plan(self, args: argparse.Namespace) -> int:
@@ -211,17 +247,33 @@ class _Command:
 
     def _lint(self, files: Sequence[str]) -> int:
         counts: dict[str, int] = {}
+        unread = 0
         for name in files:
-            for finding in self._tools.lint(_read(name), name):
+            try:
+                text = _read(name)
+            except OptionError as error:
+                unread += 1
+                _told(self._screen, str(error), error.message, USAGE)
+                continue
+            for finding in self._tools.lint(text, name):
                 counts[finding.severity] = counts.get(finding.severity, 0) + 1
                 self._screen.say(_shown(name, finding))
-        found = ", ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in sorted(counts.items()))
-        self._screen.say(f"{len(files)} file{'s' * (len(files) != 1)} checked: {found or 'nothing found'}")
-        return FAILED if counts.get("error") else 0
+        found = ", ".join(_count(count, word) for word, count in sorted(counts.items())) or "nothing found"
+        checked = len(files) - unread
+        parts = [f"{_count(checked, 'file')} checked: {found}"] if checked else []
+        parts += [f"{_count(unread, 'file')} not read"] if unread else []
+        self._screen.say("; ".join(parts))
+        return USAGE if unread else FAILED if counts.get("error") else 0
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def _shown(name: str, finding: Finding) -> str:
-    place = f"{one_line(name)}:{finding.line}:{finding.column}"
+    shown = one_line(name)
+    # A name at the beginning of a line must not look like a command of the CI service.
+    place = f"{'./' if shown.startswith(('::', '##')) else ''}{shown}:{finding.line}:{finding.column}"
     line = f"{place}: {finding.severity}: {one_line(finding.message, 1000)}"
     return f"{line}\n  hint: {one_line(finding.hint, 1000)}" if finding.hint else line
 

@@ -15,6 +15,7 @@ from pytest_sgpu.runners.wording import controls, found, nearest
 
 LONGEST = 256
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,8 @@ class Table:
             raise self.wrong(key, value, expected)
         inner = Table(self.source, self.place(key), value)
         for name, one in value.items():
+            if not _NAME.fullmatch(name):
+                raise self.error(key, f"{found(name)} is no name", "letters, digits and . _ - only, 100 at most")
             if not isinstance(one, dict):
                 raise inner.wrong(name, one, "a table", f"write [{inner.place(name)}], and its keys below")
         return {name: Table(self.source, inner.place(name), one) for name, one in value.items()}

@@ -103,6 +103,9 @@ def _is_excepted(origin: Origin, no_proxy: str) -> bool:
     return False
 
 
+LARGEST = 18 << 20  # bytes of one answer, headers and chunk sizes included
+
+
 @dataclass(frozen=True, slots=True)
 class Deadline:
     """When a whole request is to be over."""
@@ -127,13 +130,15 @@ class Wire(io.RawIOBase):
     """A socket as ``http.client`` uses it, but every read and write has only what is left of the deadline.
 
     A time-out of the socket itself begins anew with every byte, so an answer that drips would never end.
-    Closing it leaves the socket open.
+    Closing it leaves the socket open. What is read counts
+    here, since ``http.client`` believes any length that it is told, negative ones too.
     """
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         super().__init__()
         self._socket = sock
         self._deadline = deadline
+        self._read = 0
 
     def readable(self) -> bool:
         """Say yes."""
@@ -142,7 +147,11 @@ class Wire(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401 # the type Buffer is new in 3.12
         """Read what is there, at least one byte; 0 at the end."""
         self._socket.settimeout(self._deadline.left())
-        return self._socket.recv_into(buffer)
+        count = self._socket.recv_into(buffer)
+        self._read += count
+        if self._read > LARGEST:
+            raise TransportError(f"an answer of more than {LARGEST >> 20} MiB")
+        return count
 
     def sendall(self, data: bytes) -> None:
         """Send everything."""

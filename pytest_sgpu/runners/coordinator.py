@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from pytest_sgpu.errors import OptionError, SgpuError
+from pytest_sgpu.errors import SgpuError
 from pytest_sgpu.runners import history, past
 from pytest_sgpu.runners.acquire import Acquisition, End
 from pytest_sgpu.runners.actions import Note
-from pytest_sgpu.runners.candidates import Candidate
+from pytest_sgpu.runners.budget import HOSTED_MINUTES, budget
 from pytest_sgpu.runners.child import request_id
 from pytest_sgpu.runners.github import Client
-from pytest_sgpu.runners.inputs import Settings, coordinator_settings, token
+from pytest_sgpu.runners.inputs import Settings, coordinator_settings, no_secret, token
 from pytest_sgpu.runners.loop import alone, drive, together
 from pytest_sgpu.runners.pools_file import load
 from pytest_sgpu.runners.ports import Attempt, Clock, Result, Transport
@@ -37,40 +37,31 @@ def run(
     """Get a runner and see the work to its end.
 
     ``inputs`` and ``env`` are read as docs/reference/runners.md says; files that ``env`` names are written. Every end
-    is a ``Result``: a KeyboardInterrupt (the job is being cancelled) too, of kind parent_cancelled, with the state
-    that the post step needs. Where no post step comes (no GITHUB_STATE), the child is ended right away.
+    is a ``Result``: a KeyboardInterrupt (the job is being cancelled) too, of kind parent_cancelled unless something
+    else went wrong before. Nothing is asked of the API after that: whoever calls passes ``Result.state``, which is
+    also in GITHUB_STATE, to ``cleanup``.
     """
     secret = ""
     try:
         secret = token(inputs, env)
+        no_secret(inputs, secret)
         settings = coordinator_settings(inputs, env, load(inputs.get("pools", "")))
-        _no_secret(settings, secret)
         recorder = Recorder(env, clock, log, secret)
         recorder.check()
     except SgpuError as error:
-        return _misconfigured(error, env, clock, log, secret)
+        return refused(error, env, clock, log, secret)
     crew = _Crew(settings, Client(transport, clock, secret, settings.repository, conditional=settings.conditional))
-    cleaned: Result | None = None
+    _warn(settings, recorder)
     try:
         crew.work(clock, recorder)
         result = crew.result(recorder.state)
     except KeyboardInterrupt:
         result = crew.interrupted(recorder.state)
-        recorder.tell(f"parent_cancelled: {result.message}")
-        if result.state and not env.get("GITHUB_STATE"):
-            cleaned = cleanup(result.state, {**env, "GITHUB_TOKEN": secret}, transport, clock, log)
-            result = replace(result, state=cleaned.state, message=f"{result.message}; {cleaned.message}")
-    state = crew.cleanup if cleaned is None else ("confirmed" if cleaned.ok else "unconfirmed")
-    result = recorder.finish(result, settings.timeline)
-    recorder.summarise(
-        result,
-        crew.candidates,
-        repository=settings.repository,
-        server_url=settings.server_url,
-        cleanup=state,
-        workers=len(settings.workloads),
-    )
-    return result
+        recorder.tell(f"{result.kind}: {result.message}")
+    try:
+        return _told(result, crew, recorder)
+    except KeyboardInterrupt:  # another signal for the same reason: nothing is half told for that
+        return _told(result, crew, recorder)
 
 
 def cleanup(
@@ -85,23 +76,39 @@ def cleanup(
     return clean_up(state, env, transport, clock, log)
 
 
-def _no_secret(settings: Settings, secret: str) -> None:
-    """Refuse to dispatch the token: inputs of a run can be read by everybody who can read the repository (R50)."""
-    for dispatched in (*settings.workloads, *(candidate.runner_json for candidate in settings.candidates)):
-        if without(secret, dispatched) != dispatched:
-            raise OptionError("the token is in what would be dispatched", "workload, workloads and runners are public")
+def _told(result: Result, crew: _Crew, recorder: Recorder) -> Result:
+    settings = crew.settings
+    result = recorder.finish(result)
+    recorder.summarise(
+        result,
+        settings.candidates,
+        repository=settings.repository,
+        server_url=settings.server_url,
+        cleanup="" if result.state and not crew.ended else crew.cleanup,
+        workers=len(settings.workloads),
+    )
+    return recorder.keep_timeline(result, settings.timeline)
 
 
-def _misconfigured(error: SgpuError, env: Mapping[str, str], clock: Clock, log: Log, secret: str) -> Result:
+def _warn(settings: Settings, recorder: Recorder) -> None:
+    spent = budget(
+        settings.candidates,
+        settings.execution_seconds,
+        workers=len(settings.workloads),
+        max_parallel=settings.max_parallel,
+    )
+    if spent.parent_minutes > HOSTED_MINUTES:
+        long = f"this may take {spent.parent_minutes} min, and a job on a hosted runner ends after {HOSTED_MINUTES}"
+        recorder.tell(f"warning: {long}; see sgpu runner plan")
+
+
+def refused(error: SgpuError, env: Mapping[str, str], clock: Clock, log: Log = say, secret: str = "") -> Result:
     """Give the result of wrong inputs: nothing was asked of the API (R12)."""
     recorder = Recorder(env, clock, log, secret)
     text = without(secret, str(error))
     result = Result(ok=False, kind="config", message=text, outputs=outputs_of(()))
     recorder.summarise(result, (), repository="", server_url="", cleanup="", workers=1)
-    for line in f"config: {text}".splitlines():
-        recorder.tell(line)
-    recorder.finish(result, "")
-    return result
+    return recorder.finish(result)
 
 
 class _Crew:
@@ -139,9 +146,14 @@ class _Crew:
         return replace(settings, candidates=candidates)
 
     @property
-    def candidates(self) -> tuple[Candidate, ...]:
-        """Give the candidates as they were asked: ``history`` may have arranged them."""
-        return self._settings.candidates
+    def settings(self) -> Settings:
+        """Give the settings; ``history`` may have arranged the candidates."""
+        return self._settings
+
+    @property
+    def ended(self) -> bool:
+        """Whether every worker came to an end of its own."""
+        return all(machine.end for machine in self._machines)
 
     def _cleanups(self) -> list[str]:
         return [machine.end.cleanup for machine in self._machines if machine.end]
@@ -153,7 +165,9 @@ class _Crew:
         return next((state for state in ("unconfirmed", "confirmed") if state in states), "")
 
     def _attempts(self) -> tuple[Attempt, ...]:
-        return tuple(attempt for machine in self._machines for attempt in machine.attempts())
+        """Give all dispatches in the order in which they were made."""
+        made = [one for machine in self._machines for one in machine.dispatches()]
+        return tuple(attempt for _, attempt in sorted(made, key=lambda one: one[0]))
 
     def result(self, state: Mapping[str, str]) -> Result:
         """Sum up: the first worker that failed gives the kind."""
@@ -168,7 +182,7 @@ class _Crew:
             ok=not failed,
             kind=failed[0][1].kind if failed else "",
             message=message,
-            outputs=self._outputs(known if several else []),
+            outputs=self._outputs(known),
             state=state,
             attempts=self._attempts(),
         )
@@ -179,7 +193,7 @@ class _Crew:
 
     def _outputs(self, ends: list[End]) -> dict[str, str]:
         outputs = outputs_of(self._attempts())
-        if ends:
+        if len(ends) > 1:
             workers = [
                 {"worker": worker, "ok": not end.kind, "kind": end.kind, **outputs_of(end.attempts)}
                 for worker, end in enumerate(ends, 1)
@@ -188,14 +202,20 @@ class _Crew:
         return outputs
 
     def interrupted(self, state: Mapping[str, str]) -> Result:
-        """Give the result of a job that is being cancelled."""
+        """Give the result of a job that is being cancelled; an error that was met before stays the error (R118)."""
         left = "its child is ended by the cleanup" if state else "no child is active"
+        stop = next((machine.stop for machine in self._machines if machine.stop and machine.stop.kind), None)
+        message = f"the job is being cancelled; {left}"
+        ends = [
+            one.end or End(one.stop.kind if one.stop else "parent_cancelled", message, "", one.attempts(), {})
+            for one in self._machines
+        ]
         links = [self._link(one) for one in {one.worker: one for one in self._attempts()}.values()] if state else []
         return Result(
             ok=False,
-            kind="parent_cancelled",
-            message=". ".join([f"the job is being cancelled; {left}", *filter(None, links)]),
-            outputs=self._outputs([]),
+            kind=stop.kind if stop else "parent_cancelled",
+            message=". ".join([f"{stop.message}; {message}" if stop else message, *filter(None, links)]),
+            outputs=self._outputs(ends),
             state=state,
             attempts=self._attempts(),
         )

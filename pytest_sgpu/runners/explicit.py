@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from pytest_sgpu.errors import OptionError
@@ -9,6 +10,7 @@ from pytest_sgpu.runners.candidates import Candidate
 from pytest_sgpu.runners.labels import Label
 from pytest_sgpu.runners.profiles import MOST_CANDIDATES, Profile
 from pytest_sgpu.runners.strict_json import JsonError, loads
+from pytest_sgpu.runners.text import one_line
 from pytest_sgpu.runners.wording import controls, found, nearest
 
 NAME = "runners"
@@ -17,10 +19,6 @@ SECONDS = "queue-timeout-seconds"
 _KEYS = ("group", "labels", MINUTES, SECONDS)
 _LIMITS = {MINUTES: (60, 60.0), SECONDS: (3600, 1.0)}
 _LONGEST = 256
-_EXAMPLE = (
-    'write a JSON list such as [{"group": "nv-gpu-general", "labels": "linux-amd64-gpu-l4-latest-1"}], '
-    "or leave the input out for the pools of the runner-type"
-)
 
 
 def candidates(
@@ -30,11 +28,12 @@ def candidates(
 
     ``default_seconds`` is for candidates without a deadline of their own. Raises OptionError.
     """
-    entries = _entries(text)
+    example = _example(profile)
+    entries = _entries(text, example)
     chosen: list[Candidate] = []
     system = ""
     for number, entry in enumerate(entries, 1):
-        candidate = _candidate(number, entry, default_seconds)
+        candidate = _candidate(number, entry, default_seconds, example)
         label = _label(number, candidate, profile, classify)
         system = system or label.os
         if label.os != system:
@@ -47,16 +46,23 @@ def candidates(
     return tuple(chosen)
 
 
-def _entries(text: str) -> list[object]:
+def _example(profile: Profile) -> str:
+    """Give the hint with what the pools file in use has."""
+    shown = [{"group": pool.group, "labels": pool.labels} for pool in profile.order[:1]]
+    form = one_line(json.dumps(shown, ensure_ascii=False))
+    return f"write a JSON list such as {form}, or leave the input out for the pools of the runner-type"
+
+
+def _entries(text: str, example: str) -> list[object]:
     try:
         value = loads(text)
     except JsonError as error:
         key = f" ({found(error.key)})" if error.key else ""
-        raise OptionError(f"{NAME}: {error.message}{key}, expected a JSON list", _EXAMPLE) from None
+        raise OptionError(f"{NAME}: {error.message}{key}, expected a JSON list", example) from None
     if not isinstance(value, list):
-        raise OptionError(f"{NAME}: found {found(value)}, expected a JSON list", _EXAMPLE)
+        raise OptionError(f"{NAME}: found {found(value)}, expected a JSON list", example)
     if not 1 <= len(value) <= MOST_CANDIDATES:
-        raise OptionError(f"{NAME}: {len(value)} candidates, expected 1 to {MOST_CANDIDATES}", _EXAMPLE)
+        raise OptionError(f"{NAME}: {len(value)} candidates, expected 1 to {MOST_CANDIDATES}", example)
     return value
 
 
@@ -64,24 +70,24 @@ def _error(number: int, message: str, hint: str = "") -> OptionError:
     return OptionError(f"{NAME}: candidate {number}: {message}", hint)
 
 
-def _candidate(number: int, entry: object, default_seconds: float) -> Candidate:
+def _candidate(number: int, entry: object, default_seconds: float, example: str) -> Candidate:
     if not isinstance(entry, dict):
-        raise _error(number, f"found {found(entry)}, expected an object with group and labels", _EXAMPLE)
+        raise _error(number, f"found {found(entry)}, expected an object with group and labels", example)
     for key in entry:
         if key not in _KEYS:
             raise _error(number, f"unknown key {found(key)}", nearest(key, _KEYS))
-    group, labels = (_text(number, entry, key) for key in ("group", "labels"))
+    group, labels = (_text(number, entry, key, example) for key in ("group", "labels"))
     own = _deadline(number, entry)
     return Candidate(group, labels, default_seconds if own is None else own, own_deadline=own is not None)
 
 
-def _text(number: int, entry: dict[str, object], key: str) -> str:
+def _text(number: int, entry: dict[str, object], key: str, example: str) -> str:
     value = entry.get(key)
     expected = f"expected one text of at most {_LONGEST} characters"
     if key not in entry:
-        raise _error(number, f"{key}: missing, {expected}", _EXAMPLE)
+        raise _error(number, f"{key}: missing, {expected}", example)
     if not isinstance(value, str) or not value.strip():
-        hint = "give one label as a text, not a list" if key == "labels" and isinstance(value, list) else _EXAMPLE
+        hint = "give one label as a text, not a list" if key == "labels" and isinstance(value, list) else example
         raise _error(number, f"{key}: found {found(value)}, {expected}", hint)
     if controls(value) or value != value.strip() or len(value) > _LONGEST:
         wrong = f"{len(value)} characters" if len(value) > _LONGEST else found(value)

@@ -45,6 +45,18 @@ def summary(env: Mapping[str, str], markdown: str) -> None:
         _write(SUMMARY, path, text.encode("utf-8", "replace"), limit=SUMMARY_LIMIT)
 
 
+def check(env: Mapping[str, str], variable: str) -> None:
+    """Raise SgpuError unless the file that ``env[variable]`` names, if any, can be opened to be appended to."""
+    path = env.get(variable, "")
+    if path:
+        _write(variable, path, b"")
+
+
+def replace(path: str, text: str) -> None:
+    """Write ``text`` to a file of the user's, in place of what is there. Raises SgpuError when that is not possible."""
+    _write("file", path, text.encode("utf-8", "replace"), flags=os.O_TRUNC)
+
+
 def _entry(name: str, value: str) -> str:
     assert _NAME.fullmatch(name), "names of outputs and state are ours"
     if _PLAIN.fullmatch(value):
@@ -61,10 +73,10 @@ def _delimiter(value: str) -> str:
             return delimiter
 
 
-def _write(variable: str, path: str, data: bytes, limit: int = 0) -> None:
+def _write(variable: str, path: str, data: bytes, limit: int = 0, flags: int = os.O_APPEND) -> None:
     try:
         # O_NONBLOCK: a pipe that nobody reads is an error at once, not a wait without end.
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+        handle = os.open(path, os.O_WRONLY | flags | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         try:
             data = _cut(data, limit - os.fstat(handle).st_size) if limit else data
             while data:

@@ -6,6 +6,7 @@ several workers, and returns one ``Observation``.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from pytest_sgpu.runners.actions import (
 )
 from pytest_sgpu.runners.ports import Clock, Response, Transport, TransportError
 from pytest_sgpu.runners.retry import Again, GiveUp, Tries, is_limited, trouble_of
-from pytest_sgpu.runners.sightings import jobs_seen, link, run_seen, runs_seen, sha_seen
+from pytest_sgpu.runners.sightings import MOST_ID, jobs_seen, link, run_seen, runs_seen, sha_seen
 from pytest_sgpu.runners.text import one_line, without
 
 API_VERSION = "2026-03-10"  # R7: the first in which a dispatch answers with the run
@@ -40,7 +41,6 @@ REQUEST_TIMEOUT = 30.0  # seconds
 _LEAST_TIMEOUT = 1.0
 _LOOK_BACK = 86400.0  # seconds; the clocks of runner and API may differ by far, and the title decides anyway
 
-_MOST = 1 << 63  # ids are int64
 _OK, _NOT_MODIFIED, _BAD_REQUEST, _REQUEST_TIMEOUT, _SERVER_ERROR = 200, 304, 400, 408, 500
 
 Pausing = Generator[float, None, Observation]
@@ -59,6 +59,11 @@ class _Got:
 
     response: Response | None
     error: str = ""
+
+    @property
+    def status(self) -> int:
+        """The status, 0 when there was no answer."""
+        return self.response.status if self.response else 0
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -160,7 +165,7 @@ class Client:
         if status == _OK:
             body = got.json
             run_id = body.get("workflow_run_id") if isinstance(body, Mapping) else None
-            if isinstance(run_id, int) and not isinstance(run_id, bool) and 0 < run_id < _MOST:
+            if isinstance(run_id, int) and not isinstance(run_id, bool) and 0 < run_id < MOST_ID:
                 return Dispatched(run_id, link(body.get("html_url") if isinstance(body, Mapping) else "")), None
             return None, Failure(Trouble.AMBIGUOUS, f"{text}, without a run id")
         if status < 300 or status == _REQUEST_TIMEOUT or status >= _SERVER_ERROR:  # noqa: PLR2004 - any other success
@@ -175,7 +180,7 @@ class Client:
         while True:
             began = self._clock.monotonic()
             if by is not None and began > by:
-                return Observation(began, began, failure=Failure(Trouble.LATE, text))
+                return Observation(began, began, failure=Failure(Trouble.LATE, text, tried=tries.made > 0))
             timeout = REQUEST_TIMEOUT if by is None or patient else by - began
             got = self._once(method, path, None, max(_LEAST_TIMEOUT, min(REQUEST_TIMEOUT, timeout)))
             ended = self._clock.monotonic()
@@ -186,7 +191,7 @@ class Client:
             text = f"{method} {path}: {self._said(got)}, tried {tries.made} time{'s' if tries.made > 1 else ''}"
             if isinstance(verdict, GiveUp):
                 text += f"; {verdict.why}" if verdict.why else ""
-                return Observation(began, ended, failure=Failure(verdict.trouble, text))
+                return Observation(began, ended, failure=Failure(verdict.trouble, text, status=got.status))
             if by is not None and ended + verdict.seconds > by:
                 return Observation(began, ended, failure=Failure(Trouble.LATE, text))
             yield ended + verdict.seconds
@@ -205,7 +210,7 @@ class Client:
         if answer is None:
             return tries.outage(), None
         etag = got.headers.get("etag", "")
-        if self._conditional and etag:
+        if self._conditional and etag.isascii() and etag.isprintable() and etag:
             self._kept[path] = _Kept(etag, got.response.body)
         return None, answer
 
@@ -230,6 +235,9 @@ class Client:
         """Take the token out of an answer before anything cuts, escapes or tells it."""
         headers = {str(name): without(self._token, str(value)) for name, value in response.headers.items()}
         body = response.body
+        if b"\\u" in body:  # the token may hide behind escapes
+            with contextlib.suppress(ValueError, RecursionError):
+                body = json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8", "surrogatepass")
         if self._token.encode() in body:
             body = without(self._token, body.decode("utf-8", "replace")).encode()
         return Response(response.status, headers, body)

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping
 from pytest_sgpu.errors import SgpuError
 from pytest_sgpu.runners.actions import Action, Observation, ReadSource, Stopped
 from pytest_sgpu.runners.github import Client
-from pytest_sgpu.runners.inputs import GuardSettings, guard_settings, token
+from pytest_sgpu.runners.inputs import GuardSettings, guard_settings, no_secret, token
 from pytest_sgpu.runners.loop import alone, follow
 from pytest_sgpu.runners.parent import check_source, parent_start
 from pytest_sgpu.runners.ports import Clock, Result, Transport
@@ -29,13 +29,11 @@ def run(
     Kinds: config, identity_mismatch (the child itself was rerun), parent_not_active, source_changed, auth, api_error,
     parent_cancelled (a KeyboardInterrupt). A failure makes the worker fail, which is no reason to fall back.
     """
-    recorder = Recorder(env, clock, log)
     try:
         secret = token(inputs, env)
+        no_secret(inputs, secret)
         settings = guard_settings(inputs, env)
     except SgpuError as error:
-        for line in f"config: {error}".splitlines():
-            recorder.tell(line)
         return Result(ok=False, kind="config", message=str(error))
     recorder = Recorder(env, clock, log, secret)
     client = Client(transport, clock, secret, settings.repository)

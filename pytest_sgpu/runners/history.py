@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from pytest_sgpu.runners.candidates import Candidate
 from pytest_sgpu.runners.instants import epoch
+from pytest_sgpu.runners.summary import duration
 
 RECENT_SECONDS = 30 * 60
 """For so long an exhausted pool is tried later."""
@@ -177,8 +178,4 @@ def _reason(old: Candidate, new: Candidate, age: float) -> str:
     text = f"{old.labels}: exhausted {since}, and no runner came since: tried after the others"
     if new.queue_seconds == old.queue_seconds:
         return f"{text}, its deadline stays"
-    return f"{text}, for {_shown(new.queue_seconds)} instead of {_shown(old.queue_seconds)}"
-
-
-def _shown(seconds: float) -> str:
-    return f"{seconds / 60:g} min" if seconds % 30 == 0 else f"{seconds:g} s"
+    return f"{text}, for {duration(new.queue_seconds)} instead of {duration(old.queue_seconds)}"

@@ -11,6 +11,7 @@ from pytest_sgpu.errors import OptionError
 from pytest_sgpu.runners import refs
 from pytest_sgpu.runners.candidates import Candidate
 from pytest_sgpu.runners.pools import Pools
+from pytest_sgpu.runners.text import one_line, without
 from pytest_sgpu.runners.values import Values
 from pytest_sgpu.runners.wording import found
 
@@ -46,6 +47,7 @@ MOST_EXECUTION_MINUTES = 5 * 24 * 60  # a self-hosted job runs five days at most
 DEFAULT_PARALLEL = 2
 MOST_PARALLEL = 20
 MOST_DISPATCH_CHARACTERS = 65_535
+_LEAST_TOKEN = 8
 LONGEST_REQUEST_ID = 100
 """Characters that the size of a dispatch keeps free for the request id."""
 
@@ -140,7 +142,8 @@ def coordinator_settings(inputs: Mapping[str, str], env: Mapping[str, str], pool
 def guard_settings(inputs: Mapping[str, str], env: Mapping[str, str]) -> GuardSettings:
     """Check the inputs of a guard and GitHub's environment. Makes no request. Raises OptionError."""
     values, around = Values(inputs), Values(env)
-    values.only(GUARD_INPUTS)
+    # A child may hand on all that it was dispatched with, and the source policy spares no guard (R133).
+    values.only((*GUARD_INPUTS, "runner", "workload", "source-policy"))
     return GuardSettings(
         repository=_repository(around),
         request_id=values.needed("request-id", "the request id of the dispatch"),
@@ -163,6 +166,24 @@ def token(inputs: Mapping[str, str], env: Mapping[str, str]) -> str:
         if text.strip():
             return text.strip()
     raise OptionError("no token: neither GITHUB_TOKEN nor the input token is set", "pass ${{ github.token }}")
+
+
+def no_secret(inputs: Mapping[str, str], secret: str) -> None:
+    """Refuse the token as another input: it would be shown, or dispatched (R50). Raises OptionError."""
+    if len(secret) < _LEAST_TOKEN:  # a word, that may be in anything
+        return
+    for name, value in inputs.items():
+        if name != "token" and any(without(secret, text) != text for text in _spellings(value)):
+            raise OptionError(f"{one_line(name, 40)}: the token is in it; it is not shown here", "take it out")
+
+
+def _spellings(value: object) -> tuple[str, ...]:
+    """Give a text as it is, and without the escapes of JSON."""
+    text = value if isinstance(value, str) else ""
+    try:
+        return text, json.dumps(json.loads(text), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return (text,)
 
 
 def _candidates(values: Values, runner_type: str, pools: Pools) -> tuple[Candidate, ...]:

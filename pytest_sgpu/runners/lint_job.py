@@ -12,10 +12,13 @@ JOB = "worker"
 GUARD_INPUTS = ("request-id", "parent-run-id", "parent-run-attempt", "source-ref", "source-sha")
 
 _RUNS_ON = re.compile(r"\$\{\{\s*(?i:fromjson)\(\s*inputs\.runner\s*\)\s*\}\}")
-_GUARD = re.compile(r"(?P<path>\S+/runner-guard)(@(?P<ref>\S+))?")
-_CHECKOUT = re.compile(r"\S+/checkout@\S+")
-_COMMIT = re.compile(r"[0-9a-f]{40}|<commit>")  # the second one: a template, which says the same to a reader
-_PASTED = re.compile(r"\$\{\{[^}]*\b(inputs|github\.event\.inputs)\b")
+_GUARD = re.compile(r"(?P<path>[^\s@]+/runner-guard)(@(?P<ref>\S+))?")
+_CHECKOUT = re.compile(r"[^\s@]+/checkout@\S+")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_UNFILLED = "<commit>"  # of the example, as its OWNER
+_PASSED_OVER = ("runner", "workload", "source-policy")  # a child may hand on all that it got
+_GUARD_HINT = "uses: OWNER/pytest-sgpu/ci/actions/runner-guard@COMMIT, with five of the inputs"
+_PASTED = re.compile(r"\$\{\{[^{}]*\b(inputs|github\.event\.inputs)\b")  # without {: each part is looked at once
 _MINUTES = re.compile(r"[1-9][0-9]*|\$\{\{.*\}\}")
 
 _FORBIDDEN = {
@@ -63,7 +66,7 @@ def _steps(key: Text, value: Value | None, found: Findings) -> None:
     uses = [_uses(step) for step in steps]
     guards = [position for position, text in enumerate(uses) if _GUARD.fullmatch(text)]
     if not guards:
-        found.error(steps[0], "no guard: the first step has to use runner-guard", "docs/how-to/get-a-runner.md")
+        found.error(steps[0], "no guard: the first step has to use runner-guard", _GUARD_HINT)
     elif guards[0]:
         found.error(steps[guards[0]], "the guard is not the first step: what runs before it is not guarded")
     for position, step in enumerate(steps):
@@ -92,6 +95,11 @@ def _guard(step: Mapping, uses: str, found: Findings) -> None:
     ref = made["ref"] if made else None
     if uses.startswith((".", "docker:")) or ref is None:
         found.error(place, "a guard from the workspace: nothing is checked out yet", "OWNER/REPOSITORY/PATH@COMMIT")
+    elif _UNFILLED in ref or uses.startswith("OWNER/"):
+        words = [word for word in ("OWNER", _UNFILLED) if word in uses]
+        verb = "is" if len(words) == 1 else "are"
+        hint = "who hosts or forks the repository, and the full SHA of a commit that you have read"
+        found.warning(place, f"{' and '.join(words)} {verb} still to be replaced", hint)
     elif not _COMMIT.fullmatch(ref):
         found.warning(
             place, f"the guard is taken at {one_line(ref, 60)}, which can move", "pin it to a full commit SHA"
@@ -108,7 +116,7 @@ def _guard(step: Mapping, uses: str, found: Findings) -> None:
         elif not isinstance(value, Text) or not re.fullmatch(rf"\$\{{\{{\s*inputs\.{name}\s*\}}\}}", value.text):
             found.error(value, f"the guard gets {value} as {name}, expected the input of that name", expected)
     for key, _ in values:
-        if key.text not in (*GUARD_INPUTS, "token"):
+        if key.text not in (*GUARD_INPUTS, "token", *_PASSED_OVER):
             found.error(key, f"the guard has no input {key}")
 
 

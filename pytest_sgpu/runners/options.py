@@ -1,16 +1,21 @@
-"""The inputs of the runner commands, each described once; and where a command takes their values from."""
+"""The inputs of the runner commands, each described once; where a command takes their values from; how help looks."""
 
 from __future__ import annotations
 
 import argparse
 import re
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
 from pytest_sgpu.errors import OptionError
+from pytest_sgpu.runners import refs
 
 _PREFIX = "INPUT_"
+_STATE = "STATE_"
+_NAMES = ("run-id", "request-id", "workflow")  # of a child, as the state of a step has them
+_FORCE = "force-cancel"
 ACQUIRE, GUARD, PLAN = "acquire", "guard", "plan"
 
 
@@ -53,7 +58,13 @@ INPUTS = (
         '"queue-timeout-minutes" or "queue-timeout-seconds"',
         _CHOICE,
     ),
-    Input("queue-policy", "NAME", "standard", "standard, or extended: longer queues, a re-wait at the end", _CHOICE),
+    Input(
+        "queue-policy",
+        "NAME",
+        "standard",
+        "standard, extended (longer queues, a re-wait at the end), or one of your own pools file",
+        _CHOICE,
+    ),
     Input(
         "queue-timeout-minutes",
         "N",
@@ -115,9 +126,7 @@ def of(command: str) -> tuple[Input, ...]:
 
 def add_inputs(parser: argparse.ArgumentParser, command: str) -> None:
     """Add an option for each input of ``command`` that is no secret."""
-    group = parser.add_argument_group(
-        "inputs", "each may also come as the variable INPUT_NAME (INPUT_RUNNER-TYPE or INPUT_RUNNER_TYPE); options win"
-    )
+    group = parser.add_argument_group("inputs", "each may also be a variable, such as INPUT_RUNNER_TYPE; options win")
     for one in of(command):
         if one.secret:
             continue
@@ -148,6 +157,51 @@ def collect(command: str, args: argparse.Namespace, env: Mapping[str, str]) -> d
     return inputs | {name: value for name, value in given.items() if value is not None}
 
 
+def add_state(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name the child to be cleaned up."""
+    group = parser.add_argument_group("the child", "in place of the variables STATE_*")
+    group.add_argument("--run-id", dest="run-id", metavar="ID", help="number of its run")
+    group.add_argument("--request-id", dest="request-id", metavar="ID", help="its name; needs --workflow")
+    group.add_argument("--workflow", dest="workflow", metavar="FILE", help="file name of its workflow")
+    text = "as the last step, force its end (default: false)"
+    group.add_argument(f"--{_FORCE}", dest=_FORCE, nargs="?", const="true", metavar="BOOL", help=text)
+
+
+def state(args: argparse.Namespace, env: Mapping[str, str]) -> dict[str, str]:
+    """Give the state for a cleanup: that of the options, else that of the variables ``STATE_*``.
+
+    Names may have underscores for dashes, which no shell takes; dashes win. A blank run id is no child: a step that
+    dispatched nothing has such an output. Raises OptionError.
+    """
+    options = {name: getattr(args, name) for name in _NAMES if getattr(args, name, None) is not None}
+    known = _named(options) if options else _kept(env)
+    force = (getattr(args, _FORCE, None) or "").strip().lower()
+    if force not in {"", "true", "false"}:
+        raise OptionError(f"{_FORCE}: expected true or false", f"--{_FORCE} alone means true")
+    if force:
+        suffixes = [name.removeprefix(first) for first in _NAMES[:2] for name in known if name.startswith(first)]
+        known |= {f"{_FORCE}{suffix}": force for suffix in suffixes}
+    return known
+
+
+def _named(options: Mapping[str, str]) -> dict[str, str]:
+    given = {name: text.strip() for name, text in options.items()}
+    if "run-id" not in given and "request-id" not in given:
+        raise OptionError("workflow: expected --run-id or --request-id too", "a workflow alone names no child")
+    if not given.get("run-id") and not given.get("request-id"):
+        return {}
+    if not given.get("run-id") and not given.get("workflow"):
+        raise OptionError("request-id: expected --workflow too", "a run is looked up by its name in one workflow")
+    if given.get("workflow"):
+        refs.workflow("workflow", given["workflow"])
+    return {name: text for name, text in given.items() if text}
+
+
+def _kept(env: Mapping[str, str]) -> dict[str, str]:
+    variables = sorted((name for name in env if name.startswith(_STATE)), key=lambda name: "-" in name)
+    return {name.removeprefix(_STATE).replace("_", "-"): env[name] for name in variables}
+
+
 def refuse_token(argv: list[str]) -> None:
     """Raise OptionError for a token among the arguments, without showing it: other processes can read them."""
     if any(re.match(r"--?(?:github[-_])?token(?:=|$)", word, re.IGNORECASE) for word in argv):
@@ -155,6 +209,13 @@ def refuse_token(argv: list[str]) -> None:
             "a token is never an option: everybody on the machine can read a command line",
             "set the variable GITHUB_TOKEN (or INPUT_TOKEN)",
         )
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of descriptions as they are written, and breaks no option or file name at a hyphen."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False, break_long_words=False)
 
 
 class Parser(argparse.ArgumentParser):

@@ -16,8 +16,6 @@ GRACE = 120.0  # R58
 EVERY = 5.0  # R59
 ACTIVE = "in_progress"
 _COMING = frozenset(("queued", "requested", "pending"))
-# A run shows the state of its least advanced job, so a parent whose other jobs wait may look queued again.
-_ALIVE = _COMING | {ACTIVE, "waiting"}
 
 
 def parent_start(parent: Parent, now: float) -> Generator[Action, Observation, float]:
@@ -61,8 +59,13 @@ def shown(run: RunSeen) -> str:
 
 
 def check_parent(parent: Parent, seen: Observation) -> None:
-    """Raise ``Stopped`` unless the parent, seen active before, is still the same attempt and has not ended (R102)."""
+    """Raise ``Stopped`` unless the parent, seen active before, is still active in the same attempt (R102).
+
+    The grace of the start is not renewed (R62): what was tolerated then is an end now.
+    """
     if seen.failure:
+        if seen.failure.trouble is Trouble.MISSING:
+            raise Stopped("parent_changed", f"the parent is gone: {seen.failure.text}")
         raise stopped_by(seen.failure)
     run = seen.answer
     assert isinstance(run, RunSeen)
@@ -71,8 +74,8 @@ def check_parent(parent: Parent, seen: Observation) -> None:
         raise Stopped("parent_changed", f"the parent changed: {wanted}; found {shown(run)}")
     if run.status == COMPLETED and run.conclusion == "cancelled":
         raise Stopped("parent_cancelled", f"the parent was cancelled: {shown(run)}")
-    if run.status not in _ALIVE:
-        raise Stopped("parent_changed", f"the parent is no longer active: {one_line(shown(run))}")
+    if run.status != ACTIVE:
+        raise Stopped("parent_changed", f"the parent is no longer active: {shown(run)}")
 
 
 def check_source(ref: str, sha: str, seen: Observation) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_sgpu.runners.budget import HOSTED_MINUTES, Budget, refusal
+from pytest_sgpu.runners.budget import HOSTED_MINUTES, Budget, refusal, warning
 from pytest_sgpu.runners.candidates import Candidate
 from pytest_sgpu.runners.history import PoolHistory
 from pytest_sgpu.runners.summary import duration
@@ -68,12 +69,16 @@ def text(plan: Plan, *, explain: bool = False) -> str:
     if explain:
         lines += ["", *_explained(plan)]
     if plan.learned is not None:
-        lines += ["", *_learned(plan.learned), *_wrapped(plan.reasons)]
+        lines += ["", *_learned(plan.learned)]
+        lines += [line for reason in plan.reasons for line in _wrapped(f"  {one_line(reason, 1000)}")]
     if any((one.group, one.labels) in plan.unconfirmed for one in plan.candidates):
         lines += ["", "unconfirmed: the pools file marks label or group as a guess; check before use."]
     if (refused := refusal(plan.budget, plan.candidates)) is not None:
         message, ways = refused
-        lines += ["", _cut(f"refused: {message}"), *(_cut(f"  hint: {way}") for way in ways)]
+        lines += ["", *_wrapped(f"refused: {message}")]
+        lines += [line for way in ways for line in _wrapped(f"  hint: {way}")]
+    if said := warning(plan.budget):
+        lines += ["", *_wrapped(f"warning: {said}")]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -126,17 +131,11 @@ def _learned(learned: Mapping[str, PoolHistory]) -> list[str]:
     return lines
 
 
-def _wrapped(reasons: Sequence[str]) -> list[str]:
-    lines = []
-    for reason in reasons:
-        line = " "
-        for word in one_line(reason, 1000).split():
-            if len(line) + 1 + len(word) > WIDTH:
-                lines.append(_cut(line))
-                line = "   "
-            line = f"{line} {word}"
-        lines.append(_cut(line))
-    return lines
+def _wrapped(line: str) -> list[str]:
+    """Give one line as several that fit, the later ones further to the right."""
+    edge = " " * (len(line) - len(line.lstrip()) + 2)
+    parts = textwrap.wrap(line, WIDTH, subsequent_indent=edge, break_on_hyphens=False, break_long_words=False)
+    return [_cut(part) for part in parts]
 
 
 def _cut(line: str) -> str:
@@ -165,6 +164,7 @@ def document(plan: Plan) -> str:
                 "fits": spent.fits,
             },
             "refused": None if refused is None else {"message": refused[0], "hints": list(refused[1])},
+            "warning": warning(spent) or None,
             "history": None if plan.learned is None else {name: _pool(one) for name, one in plan.learned.items()},
             "reasons": list(plan.reasons),
         },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pytest_sgpu.errors import OptionError
 from pytest_sgpu.runners import history, pools_file
 from pytest_sgpu.runners.budget import budget
 from pytest_sgpu.runners.candidates import Candidate
@@ -33,6 +34,8 @@ def make(inputs: Mapping[str, str], env: Mapping[str, str], tools: Tools) -> Pla
     """
     pools = pools_file.load(inputs.get("pools", ""))
     learns = inputs.get("history", "").strip().lower() == "true"
+    if learns:
+        _check_history(inputs, env)
     stand_in = {name: text for name, text in (_SOURCE | _RUN).items() if not (learns and name in _NEEDED_BY_HISTORY)}
     checked = {name: text for name, text in stand_in.items() if name in _SOURCE} | dict(inputs)
     world = {name: text for name, text in stand_in.items() if name in _RUN}
@@ -61,6 +64,16 @@ def make(inputs: Mapping[str, str], env: Mapping[str, str], tools: Tools) -> Pla
         learned=learned,
         reasons=reasons,
     )
+
+
+def _check_history(inputs: Mapping[str, str], env: Mapping[str, str]) -> None:
+    """Say what reading past runs needs, also to who is at a prompt."""
+    if not inputs.get("workflow", "").strip():
+        hint = "--history reads its past runs: add --workflow FILE"
+        raise OptionError("workflow: missing, expected the file name of the child workflow", hint)
+    if not env.get("GITHUB_REPOSITORY", "").strip():
+        hint = "--history reads past runs: set the variables GITHUB_REPOSITORY and GITHUB_TOKEN, or leave it out"
+        raise OptionError("GITHUB_REPOSITORY: missing, expected owner/name", hint)
 
 
 def _unconfirmed(candidates: tuple[Candidate, ...], pools: Pools) -> frozenset[tuple[str, str]]:

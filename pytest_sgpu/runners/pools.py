@@ -22,8 +22,10 @@ from pytest_sgpu.runners.wording import found, nearest
 VERSION = 1
 STANDARD = "standard"
 LONGEST_FILE = 1_000_000  # characters
+LONGEST_LINE = 4_000
 _LONGEST_PATTERN = 1000
 _TOP = ("version", "grammar", "pools", "profiles", "policies")
+_PARTS = "a pools file has version = 1, [[grammar]], [pools.NAME], [profiles.NAME] and [policies.standard]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,11 @@ def parse_pools(text: str, source: str) -> Pools:
     """Read a pools file. Raises ConfError that starts with ``source`` and the key that is wrong."""
     root = Table(source, "", _toml(text, source))
     root.only(*_TOP)
-    if root.whole("version", 0, 10**9) != VERSION:
-        raise root.wrong("version", root.values["version"], str(VERSION), "a newer pytest-sgpu may read it")
+    version = root.value("version", str(VERSION))
+    if type(version) is not int or version != VERSION:  # neither true nor 1.0
+        newer = isinstance(version, int) and version > VERSION
+        hint = "a newer pytest-sgpu may read it" if newer else f"write version = {VERSION}"
+        raise root.wrong("version", version, str(VERSION), hint)
     forms = tuple(_form(table) for table in root.array("grammar", "at least one [[grammar]]"))
     pools = {name: _pool(name, table, forms) for name, table in root.tables("pools", "tables [pools.NAME]").items()}
     tables = root.tables("profiles", "tables [profiles.NAME]")
@@ -106,6 +111,8 @@ def parse_pools(text: str, source: str) -> Pools:
 def _toml(text: str, source: str) -> Mapping[str, object]:
     if len(text) > LONGEST_FILE:
         raise ConfError(f"{source}: {len(text)} characters, expected at most {LONGEST_FILE}")
+    if any(len(line) > LONGEST_LINE for line in text.splitlines()):  # a key of a thousand parts takes minutes
+        raise ConfError(f"{source}: a line of more than {LONGEST_LINE} characters")
     try:  # imported only here: a guard reads no pools, and may have a bare Python 3.10
         reader = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
         values: dict[str, object] = reader.loads(text)
@@ -115,7 +122,7 @@ def _toml(text: str, source: str) -> Mapping[str, object]:
         raise ConfError(f"{source}: nested too deeply to be read") from None
     except (ValueError, OverflowError) as error:
         message = one_line(error)  # it may quote the text
-        raise ConfError(f"{source}: no TOML: {message}", "docs/reference/runner-pools.md shows the format") from None
+        raise ConfError(f"{source}: no TOML: {message}", _PARTS) from None
     return values
 
 

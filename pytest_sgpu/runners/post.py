@@ -14,7 +14,7 @@ from pytest_sgpu.runners.github import Client
 from pytest_sgpu.runners.inputs import repository, server_url, token
 from pytest_sgpu.runners.loop import Remark, Waiting, follow, together
 from pytest_sgpu.runners.ports import Attempt, Clock, Result, Transport
-from pytest_sgpu.runners.record import Log, Recorder
+from pytest_sgpu.runners.record import Log, Recorder, say
 from pytest_sgpu.runners.sightings import JobsSeen, RunSeen
 from pytest_sgpu.runners.summary import logs_line
 from pytest_sgpu.runners.text import markdown, one_line
@@ -22,7 +22,7 @@ from pytest_sgpu.runners.text import markdown, one_line
 _SEARCH = 60.0  # seconds; a cancelled job ends five minutes after it was cancelled, whatever its post steps do
 _JOB_WINDOW = 4.0  # seconds; less than the pause before a second try
 _NAME = re.compile(r"(run-id|request-id|workflow|force-cancel)(?:-([1-9][0-9]{0,5}))?")
-_RUN_ID = re.compile(r"[0-9]{1,20}")
+_RUN_ID = re.compile(r"[0-9]{1,19}")
 _WORKFLOW = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _MOST_AT_ONCE = 50
 
@@ -36,6 +36,7 @@ class _Left:
     request_id: str
     workflow: str
     force: bool
+    parent: int
     ended: bool = False
     twins: tuple[int, ...] = ()
     job_id: int = 0
@@ -55,13 +56,13 @@ class _Left:
 def clean_up(state: Mapping[str, str], env: Mapping[str, str], transport: Transport, clock: Clock, log: Log) -> Result:
     """End what ``state`` names; see ``coordinator.cleanup``."""
     try:
-        children = _left(state)
+        children = _left(state, env)
         if not children:
             return Result(ok=True, message="nothing to clean up")
         secret = token({"token": env.get("INPUT_TOKEN", "")}, env)
         client = Client(transport, clock, secret, repository(env))
     except SgpuError as error:
-        return _misconfigured(error, state, Recorder(env, clock, log))
+        return refused(error, state, env, clock, log)
     recorder = Recorder(env, clock, log, secret)
     several = len(children) > 1
     workers = [_work(one, client, clock, recorder.remark(one.worker, several=several)) for one in children]
@@ -72,9 +73,12 @@ def clean_up(state: Mapping[str, str], env: Mapping[str, str], transport: Transp
     return _result(children, recorder, env)
 
 
-def _misconfigured(error: SgpuError, state: Mapping[str, str], recorder: Recorder) -> Result:
+def refused(error: SgpuError, state: Mapping[str, str], env: Mapping[str, str], clock: Clock, log: Log = say) -> Result:
     """Say what is wrong, and what is therefore left as it is (R116)."""
+    recorder = Recorder(env, clock, log)
     kept = ", ".join(one_line(value, 120) for name, value in state.items() if _NAME.fullmatch(name) and value.strip())
+    if not kept:
+        return Result(ok=True, message="nothing to clean up")
     message = f"{error.message}; the cleanup was not tried, this child may still be active: {kept}"
     recorder.tell(f"config: {message}")
     if error.hint:
@@ -101,7 +105,7 @@ def _steps(one: _Left, now: float) -> Generator[Action, Observation, bool]:
         now = (yield Wait(now)).ended
     if not one.run_id:
         yield Note("recover", f"looking for {one.shown}")
-        found, problem = yield from find(one.workflow, one.request_id, now, _SEARCH)
+        found, problem = yield from find(one.workflow, one.request_id, one.parent, now, _SEARCH)
         if not found:
             yield Note("recover", f"{one.shown} was not found{problem}")
             return False
@@ -116,10 +120,13 @@ def _steps(one: _Left, now: float) -> Generator[Action, Observation, bool]:
 def _is_foreign(one: _Left, now: float) -> Generator[Action, Observation, bool]:
     """Look once whether the run has the name of another coordinator's child: that one is not ours to end (R115)."""
     run = (yield ReadRun(one.run_id, now + _JOB_WINDOW)).answer
-    if not isinstance(run, RunSeen) or run.title == one.request_id or not REQUEST_ID.fullmatch(run.title):
+    if not isinstance(run, RunSeen) or run.title == one.request_id:
         return False
-    yield Note("recover", f"run {one.run_id} is the child of another coordinator ({run.title}) and is left alone")
-    return True
+    # Without a run-name the title of our own child is that of its workflow.
+    foreign = bool(REQUEST_ID.fullmatch(run.title)) or run.event != "workflow_dispatch" or run.id == one.parent
+    if foreign:
+        yield Note("recover", f"run {one.run_id} is another one ({one_line(run.title, 120)}) and is left alone")
+    return foreign
 
 
 def _result(children: list[_Left], recorder: Recorder, env: Mapping[str, str]) -> Result:
@@ -152,7 +159,7 @@ def _server(env: Mapping[str, str]) -> str:
         return "https://github.com"
 
 
-def _left(state: Mapping[str, str]) -> list[_Left]:
+def _left(state: Mapping[str, str], env: Mapping[str, str]) -> list[_Left]:
     """Read what a step kept; names of anybody else are passed over. Raises OptionError for a value that is not ours."""
     known: dict[int, dict[str, str]] = {}
     for name, value in state.items():
@@ -165,8 +172,14 @@ def _left(state: Mapping[str, str]) -> list[_Left]:
         if not _RUN_ID.fullmatch(run_id):
             raise OptionError(f"state run-id: {one_line(run_id, 60)!r} is no run id", "expected digits")
         request_id, workflow = values.get("request-id", ""), values.get("workflow", "")
-        if not int(run_id) and not (request_id and _WORKFLOW.fullmatch(workflow)):
-            continue  # force-cancel alone, or not enough to find anything by
+        if not int(run_id) and not request_id:
+            continue  # what is left names no child
+        if not int(run_id) and not _WORKFLOW.fullmatch(workflow):
+            found = f"{one_line(request_id, 120)} without the workflow to look in"
+            raise OptionError(f"state request-id: {found}", "expected run-id, or request-id and workflow")
         force = values.get("force-cancel") == "true"
-        children.append(_Left(worker, int(run_id), request_id, workflow, force))
+        parent = env.get("GITHUB_RUN_ID", "")
+        children.append(
+            _Left(worker, int(run_id), request_id, workflow, force, int(parent) if parent.isdecimal() else 0)
+        )
     return children

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from pytest_sgpu.errors import OptionError, SgpuError
 from pytest_sgpu.runners import files
@@ -52,15 +50,15 @@ class Recorder:
         self._attempts: dict[int, int] = {}
 
     def check(self) -> None:
-        """Raise OptionError when the files of the step cannot be written: without its state no cleanup is possible."""
-        for variable in (files.OUTPUT, files.STATE):
-            path = self._env.get(variable, "")
-            try:
-                if path:
-                    _try(path)
-            except (OSError, ValueError) as error:
-                reason = getattr(error, "strerror", None) or error
-                raise OptionError(f"{variable}: {one_line(path)} cannot be written: {one_line(reason)}") from None
+        """Raise OptionError when the state of the step cannot be written: without it no cleanup is possible.
+
+        A blank entry is written, which means nothing: a full disk can be opened all the same.
+        """
+        try:
+            files.check(self._env, files.OUTPUT)
+            files.append(self._env, files.STATE, {"request-id": ""})
+        except SgpuError as error:
+            raise OptionError(error.message, error.hint) from None
 
     def tell(self, text: str) -> None:
         """Write one line to the log; a log that cannot be written stops nothing."""
@@ -100,17 +98,22 @@ class Recorder:
             for name, value in state.items()
         }
 
-    def finish(self, result: Result, timeline: str) -> Result:
-        """Write the outputs, and the timeline when a path for it is given; give the result with both."""
-        outputs = dict(result.outputs)
-        if timeline:
-            outputs["timeline"] = self._timeline.to_json()
-            try:
-                Path(timeline).write_text(outputs["timeline"] + "\n", encoding="utf-8")
-            except (OSError, ValueError) as error:
-                self.tell(f"warning: timeline: {timeline} cannot be written: {error}")
-        self._write(files.OUTPUT, outputs)
-        return replace(result, outputs=outputs)
+    def finish(self, result: Result) -> Result:
+        """Write the outputs."""
+        self._write(files.OUTPUT, result.outputs)
+        return result
+
+    def keep_timeline(self, result: Result, path: str) -> Result:
+        """Write the timeline to a file and as an output, when there is a path for it; give the result with it."""
+        if not path:
+            return result
+        text = self._timeline.to_json()
+        self._write(files.OUTPUT, {"timeline": text})
+        try:
+            files.replace(path, text + "\n")
+        except SgpuError as error:
+            self.tell(f"warning: timeline: {error.message}")
+        return replace(result, outputs={**result.outputs, "timeline": text})
 
     def summarise(
         self,
@@ -140,11 +143,6 @@ class Recorder:
             files.append(self._env, variable, {name: without(self._secret, value) for name, value in values.items()})
         except SgpuError as error:
             self.tell(f"warning: {error.message}")
-
-
-def _try(path: str) -> None:
-    """Open for appending, without writing: a reader may not expect an empty line."""
-    os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o644))
 
 
 def outputs_of(attempts: Sequence[Attempt]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from pytest_sgpu.runners.actions import Trouble
+from pytest_sgpu.runners.instants import utc
 
 PAUSES = (5.0, 10.0)  # before the second and the third try (R105)
 LIMIT_TRIES = 2  # R107
@@ -55,7 +56,8 @@ class Tries:
         """After a refusal by the rate limit. ``now`` is in seconds since the epoch."""
         wait = limit_wait(headers, now)
         if wait > LIMIT_WAIT:  # waiting less would be refused again, and waiting so long helps no queue (P7)
-            return GiveUp(Trouble.LIMITED, f"the rate limit is lifted in {wait:.0f} s, which is too long to wait")
+            when = f"in {wait:.0f} s, at {utc(_date(headers, now) + wait)}"
+            return GiveUp(Trouble.LIMITED, f"the rate limit is lifted {when}, which is too long to wait")
         if self._limits == LIMIT_TRIES:
             return GiveUp(Trouble.LIMITED)
         self._limits += 1
@@ -104,7 +106,7 @@ def limit_wait(headers: Mapping[str, str], now: float) -> float:
     reset = headers.get("x-ratelimit-reset", "").strip()
     spent = headers.get("x-ratelimit-remaining", "0").strip() == "0"
     if spent and reset.isdecimal() and reset.isascii():
-        return max(1.0, min(float(reset) - _date(headers, now) + 1.0, _LONGEST))
+        return max(1.0, min(float(reset) - _date(headers, now), _LONGEST))
     return LIMIT_WAIT
 
 

@@ -25,6 +25,15 @@ class Screen:
         """Print ``text`` and a line end."""
         _write(sys.stdout, self._clean(text))
 
+    def flushed(self) -> int:
+        """Write what argparse has printed, and give the exit code of that."""
+        if sys.stdout is not None:
+            try:
+                sys.stdout.flush()
+            except (OSError, ValueError):
+                _silence(sys.stdout)
+        return 0
+
     def complain(self, text: str) -> None:
         """Print ``text`` and a line end where errors go."""
         _write(sys.stderr, self._clean(text))

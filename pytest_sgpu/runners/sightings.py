@@ -14,6 +14,7 @@ from pytest_sgpu.runners.text import one_line
 
 COMPLETED = "completed"
 WORKER = "worker"  # the name of the child's one job (R52)
+MOST_ID = 1 << 63  # ids are int64
 _SHA = re.compile(r"[A-Za-z0-9]{1,128}")  # a name that is compared and shown, whatever the hash of the day is
 _BEGUN_STEP = frozenset(("in_progress", COMPLETED))
 
@@ -109,7 +110,7 @@ class Identity:
 
 def run_seen(body: object) -> RunSeen | None:
     """Decode a run; None when ``body`` is no run at all."""
-    if not isinstance(body, Mapping) or not _number(body.get("id")):
+    if not isinstance(body, Mapping) or not 0 < _number(body.get("id")) < MOST_ID:
         return None
     return RunSeen(
         id=_number(body.get("id")),
@@ -152,7 +153,7 @@ def sha_seen(body: object) -> str | None:
 
 def _job(job: Mapping[str, object]) -> JobSeen:
     steps = job.get("steps")
-    begun = isinstance(steps, list) and any(isinstance(s, Mapping) and s.get("status") in _BEGUN_STEP for s in steps)
+    begun = isinstance(steps, list) and any(_begun(step) for step in steps)
     number = _number(job.get("runner_id"))
     # Unassigned is null by the schema and 0 and "" in life; the group says nothing: a hosted runner may have group 0.
     runner = one_line(_text(job.get("runner_name")), 100) or (str(number) if number else "")
@@ -166,6 +167,12 @@ def _job(job: Mapping[str, object]) -> JobSeen:
         runner=runner,
         begun=begun,
         url=link(job.get("html_url")),
+    )
+
+
+def _begun(step: object) -> bool:
+    return isinstance(step, Mapping) and (
+        _text(step.get("status")) in _BEGUN_STEP or bool(_text(step.get("started_at")))
     )
 
 

@@ -5,15 +5,32 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TOGETHER = 1.0  # seconds
 _Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+class _Interrupt:
+    """Raises KeyboardInterrupt for a signal, once for those that come together.
+
+    Ctrl-C reaches a whole process group, and a parent that passes it on makes two of it.
+    """
+
+    def __init__(self) -> None:
+        self._last = -_TOGETHER
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if now - self._last >= _TOGETHER:
+            self._last = now
+            raise KeyboardInterrupt
+
+
+_interrupt = _Interrupt()  # one for the process: a cleanup inside of an acquisition hears the same signals
 
 
 @contextlib.contextmanager

@@ -15,12 +15,15 @@ ROWS = 400
 """So many dispatches are listed: GitHub takes no summary of more than 1 MiB."""
 
 _FALLBACK = "(link to the run: its job is not known)"
-_ADDRESS = re.compile(r"https?://[A-Za-z0-9._~:/?#=&%-]+")
+_URL = r"https?://[A-Za-z0-9._~:/?#=&%-]+"
+_ADDRESS = re.compile(_URL)
+_SENTENCE = re.compile(rf"\.? ?{LOGS}: {_URL}( {re.escape(_FALLBACK)})?")
 _OUTCOMES = {
     "success": "success",
     "worker_failed": "worker failed",
     "no_runner": "no runner in time, cancelled",
-    "": "not known",
+    "parent_cancelled": "interrupted",
+    "": "interrupted",
 }
 
 
@@ -85,11 +88,12 @@ def render(
 
 def _head(result: Result, workers: int) -> str:
     many = f", {workers} workers" if workers > 1 else ""
+    message = markdown(_SENTENCE.sub("", result.message), 2000)  # the link itself comes below
     if result.ok:
         title = f"### Runner: success{many}"
-        return f"{title}\n\n{markdown(result.message, 2000)}" if result.message else title
+        return f"{title}\n\n{message}" if message else title
     kind = markdown(result.kind) if result.kind else "failed"
-    return f"### Runner: failed ({kind}){many}\n\n**Error:** {markdown(result.message or 'no message', 2000)}"
+    return f"### Runner: failed ({kind}){many}\n\n**Error:** {message or 'no message'}"
 
 
 def _cleanup(attempts: Sequence[Attempt], cleanup: str) -> str:
@@ -133,7 +137,7 @@ class _Page:
         if not attempts:
             return "No child was dispatched."
         shown = _most_telling(attempts)
-        head = ["#", "Runner", "Waited", "Ran", "Outcome", "Child run", "Logs"]
+        head = ["#", "Runner", "Waited", "Ran", "Outcome", "Child run"]
         rows = [["Worker", *head] if workers > 1 else head]
         for attempt in shown:
             row = self._row(attempt)
@@ -151,7 +155,6 @@ class _Page:
             duration(attempt.executed_seconds) if attempt.executed_seconds > 0 else "",
             _outcome(attempt),
             f"[{name}]({run})" if run else f"none, request id {markdown(attempt.request_id)}",
-            self._logs(attempt),
         ]
 
 

@@ -7,7 +7,7 @@ import unicodedata
 
 _LIMIT = 300
 _MASK = "***"
-_LEAST_SECRET = 6  # characters
+_LEAST_SECRET = 3  # characters
 
 
 def one_line(value: object, limit: int = _LIMIT) -> str:
@@ -16,7 +16,9 @@ def one_line(value: object, limit: int = _LIMIT) -> str:
     Titles, statuses and error bodies come from the API, and from whoever can name a branch: line ends would let them
     forge workflow commands (``::error::``), control characters would drive the terminal.
     """
-    text = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in str(value)[: 4 * limit])
+    text = str(value)[: 4 * limit]
+    if not text.isprintable():
+        text = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in text)
     text = " ".join(text.split()).replace("##[", "## [")  # an old form of command, heard anywhere in a line
     return text if len(text) <= limit else text[: limit - 3] + "..."
 

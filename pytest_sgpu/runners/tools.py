@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_sgpu.errors import OptionError
 from pytest_sgpu.runners.history import Past
 from pytest_sgpu.runners.inputs import Settings
 from pytest_sgpu.runners.ports import Result
@@ -23,7 +24,12 @@ _Values = Mapping[str, str]
 def _acquire(inputs: _Values, env: _Values) -> Result:
     from pytest_sgpu.runners import coordinator, wire
 
-    return coordinator.run(inputs, env, wire.HttpTransport(api_url(env)), wire.SystemClock())
+    clock = wire.SystemClock()
+    try:
+        transport = wire.HttpTransport(api_url(env))
+    except OptionError as error:
+        return coordinator.refused(error, env, clock)
+    return coordinator.run(inputs, env, transport, clock)
 
 
 def _guard(inputs: _Values, env: _Values) -> Result:
@@ -33,9 +39,14 @@ def _guard(inputs: _Values, env: _Values) -> Result:
 
 
 def _cleanup(state: _Values, env: _Values) -> Result:
-    from pytest_sgpu.runners import coordinator, wire
+    from pytest_sgpu.runners import coordinator, post, wire
 
-    return coordinator.cleanup(state, env, wire.HttpTransport(api_url(env)), wire.SystemClock())
+    clock = wire.SystemClock()
+    try:
+        transport = wire.HttpTransport(api_url(env))
+    except OptionError as error:
+        return post.refused(error, state, env, clock)
+    return coordinator.cleanup(state, env, transport, clock)
 
 
 def _past(settings: Settings, inputs: _Values, env: _Values) -> tuple[Past, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from pytest_sgpu.runners.actions import (
     Action,
     Cancel,
+    Failure,
     Note,
     Observation,
     ReadJobs,
@@ -27,6 +28,7 @@ from pytest_sgpu.runners.inputs import Settings
 from pytest_sgpu.runners.parent import check_parent, check_source
 from pytest_sgpu.runners.polling import next_look
 from pytest_sgpu.runners.sightings import JobsSeen, RunSeen
+from pytest_sgpu.runners.summary import duration
 
 STARTUP = 120.0  # R65
 FIRST_LOOK = 15.0  # R66
@@ -60,6 +62,7 @@ class Watch:
         while True:
             began = self._moment.now
             if (yield from self._visible(by)):
+                yield from self._allocated()
                 yield self._looked(0, self._next() - self._moment.now)
                 return
             text = f"child {child.run_id} is not visible yet: {'; '.join(child.problems)}"
@@ -109,20 +112,20 @@ class Watch:
             due = child.due(settings.execution_seconds)
             if child.look_began >= due:  # that look was the fresh one (R79)
                 if child.allocated_at is None and child.over:
-                    yield from self._settled()
+                    yield from self._settled(rounds)
                     break
                 if child.allocated_at is None:
                     yield from self._given_up()
                     return False
-                budget = f"{settings.execution_seconds / 60:g} min"
+                budget = duration(settings.execution_seconds)
                 raise Stopped("execution_timeout", f"child {child.run_id} did not end within its {budget} of execution")
             if self._moment.now < due:
                 yield Wait(self._next())
             rounds += 1
             waiting = child.allocated_at is None
             yield from self._look(rounds)
-            if waiting and child.allocated_at is not None and not child.ended:
-                yield Note("allocated", f"a runner took child {child.run_id}; no fallback from here on")
+            if waiting:
+                yield from self._allocated()
             yield self._looked(rounds, self._next() - self._moment.now)
             if not child.ended and child.look_began < child.due(settings.execution_seconds):
                 yield from drift(settings, source=child.allocated_at is None or not settings.pinned)
@@ -134,14 +137,23 @@ class Watch:
             return True
         raise Stopped("worker_failed", f"child {child.run_id} did not succeed: {child.shown}")
 
-    def _settled(self) -> Steps:
-        """Wait for the run of a job that ended by itself, at the queue deadline: there is nothing to cancel (R93)."""
+    def _allocated(self) -> Steps:
+        """Say that a runner took the child, when one did: from here on its end is the result (R92)."""
+        child = self._child
+        if child.allocated_at is not None:
+            text = f"a runner took child {child.run_id}; no fallback from here on"
+            yield Note("allocated", text, child.fields)
+
+    def _settled(self, rounds: int) -> Steps:
+        """Wait for the other half of a child that ended by itself in the queue: nothing is cancelled (R79, R93)."""
         child, by = self._child, self._moment.now + WINDOW
         while not child.ended:
             if self._moment.now >= by:
-                raise Stopped("worker_failed", f"child {child.run_id} ended, but not by our doing: {child.shown}")
+                text = f"child {child.run_id} ended by itself, and not in both its run and its job: {child.shown}"
+                raise Stopped("worker_failed", text)
             yield Wait(min(self._moment.now + EVERY, by))
-            yield from self._look(0)
+            yield from self._look(rounds)
+            yield self._looked(rounds, EVERY)
 
     def _look(self, rounds: int) -> Steps:
         """Look at the jobs, and at the run whenever that can matter.
@@ -151,7 +163,7 @@ class Watch:
         """
         child = self._child
         due = child.due(self._settings.execution_seconds)
-        calm = child.allocated_at is None and rounds % 2 == 1 and self._moment.now < due
+        calm = child.allocated_at is None and not child.over and rounds % 2 == 1 and self._moment.now < due
         if not calm:
             yield from self._look_at_run()
         seen = yield ReadJobs(child.run_id)
@@ -204,7 +216,8 @@ class Watch:
         child = self._child
         asked_at = self._moment.now
         by = asked_at + WINDOW
-        waited = f"no runner within {child.candidate.queue_seconds / 60:g} min"
+        waited = f"no runner within {duration(child.candidate.queue_seconds)}"
+        child.given_up_at = asked_at
         yield Note("deadline", f"child {child.run_id}: {waited} at {child.candidate.labels}; cancelling it")
         said = yield Cancel(child.run_id, by)
         child.cancelling = said.failure is None
@@ -231,7 +244,7 @@ class Watch:
                 yield Save({})
                 return
             if self._moment.now >= by:
-                raise Stopped("cancel_unconfirmed", self._unconfirmed())
+                raise self._unconfirmed()
             yield Wait(min(self._moment.now + EVERY, by))
 
     def _confirming(self, effect: ReadRun | ReadJobs) -> Steps:
@@ -239,7 +252,7 @@ class Watch:
         seen = yield effect
         if seen.failure:
             if seen.failure.trouble is Trouble.LATE:
-                raise Stopped("cancel_unconfirmed", f"{self._unconfirmed()}; {seen.failure.text}")
+                raise self._unconfirmed(seen.failure)
             raise stopped_by(seen.failure)
         if isinstance(seen.answer, RunSeen):
             child.see_run(seen.answer)
@@ -254,6 +267,9 @@ class Watch:
             "confirm", f"cancelling child {child.run_id}, look {looks}: {child.shown}", child.fields | {"round": looks}
         )
 
-    def _unconfirmed(self) -> str:
-        run = f"the cancellation of child {self._child.run_id} is not confirmed within {WINDOW:.0f} s"
-        return f"{run}; last seen: {self._child.shown}"
+    def _unconfirmed(self, failure: Failure | None = None) -> Stopped:
+        child = self._child
+        child.done = child.ended  # it did end, but not as a cancellation that came before any execution
+        text = f"the cancellation of child {child.run_id} is not confirmed within {WINDOW:.0f} s"
+        tried = f"; {failure.text}" if failure and failure.tried else ""
+        return Stopped("cancel_unconfirmed", f"{text}; last seen: {child.shown}{tried}")

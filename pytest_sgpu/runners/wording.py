@@ -34,7 +34,7 @@ def _collection(value: object) -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """Give the hint for a word that is not known: the nearest one, or all of them."""
     names = list(known)
-    close = difflib.get_close_matches(word[:_SHOWN].lower(), names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word[:_SHOWN].lower(), names, n=1, cutoff=0.6)
     return f'did you mean "{close[0]}"?' if close else f"known are: {', '.join(names)}"
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -187,8 +187,48 @@ def test_workloads_output_says_for_each_what_the_outputs_say_for_one(github, job
         assert worker["runner"] == mine[-1].inputs["runner"]
         assert worker["attempts"] == str(len(mine))
         assert (worker["ok"], worker["kind"]) == (True, "")
-    assert [attempt.worker for attempt in result.attempts] == [1, 1, 2, 3]
+    assert [attempt.worker for attempt in result.attempts] == [1, 2, 1, 3], "as they were dispatched"
+    assert [attempt.run_id for attempt in result.attempts] == [child.run_id for child in github.children]
     assert result.outputs["attempts"] == "4"
+    assert result.outputs["run-id"] == "1004"
+
+
+@pytest.mark.parametrize("parallel", [1, 2, 3, 4])
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_r120_the_outputs_are_those_of_the_last_dispatch_of_all_workers(parallel, interrupted, github, clock, job):
+    github.max_live = parallel
+    github.latency = 0.3
+    fates: list[dict[str, Any]] = [
+        NEVER,
+        {"runner_after": 40, "runs_for": 90},
+        {"runner_after": 5, "runs_for": 400},
+    ]
+    for number in range(20):
+        github.plan(**fates[number * 5 % 7 % 3])
+    if interrupted:
+        clock.interrupt(700)
+    result = job.go(workloads=shards(6), max_parallel=str(parallel), queue_timeout_seconds="100")
+    last = github.children[-1]
+    assert [attempt.run_id for attempt in result.attempts] == [child.run_id for child in github.children]
+    assert len({attempt.worker for attempt in result.attempts}) > 1
+    assert result.outputs["run-id"] == str(last.run_id)
+    assert result.outputs["runner"] == last.inputs["runner"]
+    assert job.files.output() == dict(result.outputs)
+
+
+def test_r118_workloads_a_signal_after_one_failed_hides_no_error(github, clock, job):
+    github.max_live = 2
+    github.plan(runner_after=5, runs_for=40, conclusion="failure")
+    github.plan(runs_for=None)
+    clock.interrupt(200)
+    result = job.go(workloads=shards(2))
+    assert (result.ok, result.kind) == (False, "worker_failed")
+    assert result.message.startswith("child 1001 did not succeed: run completed/failure")
+    assert "; the job is being cancelled; its child is ended by the cleanup" in result.message
+    assert {name: value for name, value in result.state.items() if name.startswith("run-id")} == {"run-id-2": "1002"}
+    assert not github.cancels()
+    assert coordinator.cleanup(result.state, job.env, github, clock, job.lines.append).ok
+    github.assert_all_ended()
 
 
 def test_workloads_lines_and_summary_say_whose_they_are(github, job):
@@ -534,6 +574,31 @@ def test_timeline_has_everything_in_order_as_a_file_and_as_an_output(github, job
     assert (last["run"], last["job"], last["runner"]) == ("completed/success", "completed/success", "runner-2")
 
 
+@pytest.mark.parametrize("runner_after", [5, 15, 20, 75, 80, 300])
+@pytest.mark.parametrize("runs_for", [5, 300])
+def test_timeline_and_log_say_once_that_a_runner_took_the_child(runner_after, runs_for, github, job, tmp_path):
+    """Also when the first look shows it already, and when the look that shows it shows the end as well."""
+    path = tmp_path / "timeline.json"
+    github.plan(runner_after=runner_after, runs_for=runs_for)
+    assert job.go(timeline=str(path)).ok
+    events = json.loads(path.read_text())["events"]
+    (taken,) = [event for event in events if event["event"] == "allocated"]
+    seen = 15 if runner_after <= 15 else 15 + -(-(runner_after - 15) // 60) * 60
+    assert taken["at"] == seen
+    assert taken["runner"] == "runner-1"
+    (line,) = [line for line in job.lines if "a runner took child 1001" in line]
+    first = next(index for index, line in enumerate(job.lines) if "runner runner-1" in line)
+    assert job.lines.index(line) == first - 1, "before the look that showed it"
+
+
+def test_timeline_says_nothing_of_a_runner_when_none_came(github, job, tmp_path):
+    path = tmp_path / "timeline.json"
+    github.plan_all(**NEVER)
+    job.go(timeline=str(path))
+    assert "allocated" not in {event["event"] for event in json.loads(path.read_text())["events"]}
+    assert not [line for line in job.lines if "a runner took" in line]
+
+
 @pytest.mark.parametrize(
     ("setup", "wanted"),
     [
@@ -611,6 +676,43 @@ def test_r136_the_longest_sequence_that_fails_fits_too(github, clock, job):
     result = job.go(runner_type="gpu", queue_policy="extended", execution_timeout_minutes="15")
     assert result.kind == "queue_exhausted"
     assert 150 * 60 <= clock.elapsed <= 195 * 60
+
+
+WARNING = "warning: this may take {} min, and a job on a hosted runner ends after 360"
+
+
+@pytest.mark.parametrize(
+    ("changes", "minutes"),
+    [
+        ({"queue_policy": "extended", "execution_timeout_minutes": "300"}, 408),
+        ({"execution_timeout_minutes": "600"}, 644),
+        ({"execution_timeout_minutes": "317"}, 361),
+        ({"runner_type": "gpu", "queue_policy": "extended", "execution_timeout_minutes": "181"}, 361),
+        ({"workloads": shards(6), "max_parallel": "2", "execution_timeout_minutes": "120"}, 488),
+    ],
+    ids=str,
+)
+def test_r137_a_budget_beyond_a_hosted_job_is_the_first_line_of_the_log(changes, minutes, github, job):
+    github.max_live = 2
+    assert job.go(**changes).ok
+    assert job.lines[0].startswith(WARNING.format(minutes))
+    assert sum(line.startswith("warning: ") for line in job.lines) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"execution_timeout_minutes": "316"},
+        {"runner_type": "gpu", "queue_policy": "extended", "execution_timeout_minutes": "180"},
+        {"workloads": shards(6), "max_parallel": "6", "execution_timeout_minutes": "120"},
+    ],
+    ids=str,
+)
+def test_r137_a_budget_that_fits_is_no_warning(changes, github, job):
+    github.max_live = 6
+    assert job.go(**changes).ok
+    assert not [line for line in job.lines if "warning" in line]
 
 
 # -- R138 and R139: several coordinators ---------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sgpu.runners.budget import HOSTED_MINUTES, budget, refusal
+from pytest_sgpu.runners.budget import HOSTED_MINUTES, budget, refusal, warning
 from pytest_sgpu.runners.candidates import Candidate
 
 
@@ -54,6 +54,29 @@ class TestBudget:
         assert parts <= spent.parent_minutes * 60 < parts + 61
         assert spent.parent_minutes >= budget(candidates, execution).parent_minutes
         assert (refusal(spent, candidates) is None) == spent.fits == (spent.parent_minutes <= HOSTED_MINUTES)
+
+    def test_amounts_are_of_one_type(self):
+        spent = budget(queues(10), 600.0)
+        assert {type(amount) for amount in (spent.queue_seconds, spent.execution_seconds, spent.overhead_seconds)} == {
+            float
+        }
+
+
+class TestWarning:
+    @pytest.mark.parametrize(
+        ("minutes", "said"),
+        [
+            (344, ""),
+            (345, "9 of the 360 minutes of a hosted job are left, and its other steps take time too"),
+            (353, "1 of the 360 minutes of a hosted job is left, and its other steps take time too"),
+            (354, "0 of the 360 minutes of a hosted job are left, and its other steps take time too"),
+            (355, ""),
+        ],
+    )
+    def test_little_that_is_left_is_told_and_a_refusal_is_enough(self, minutes, said):
+        spent = budget([Candidate("g", "l", 0.0)], minutes * 60.0)
+        assert warning(spent) == said
+        assert spent.fits == (minutes < 355)
 
 
 class TestRefusal:

@@ -101,8 +101,94 @@ class TestCleanup:
         assert state == {"run-id": "11", "request-id-2": "x", "isPost": "true"}
         assert around == env
 
+    def test_underscores_do_for_dashes_which_win(self):
+        env = {"STATE_run-id": "11", "STATE_run_id": "12", "STATE_request_id_2": "x", "STATE_workflow_2": "w.yml"}
+        assert run(["cleanup"], env)[1][0][0] == {"run-id": "11", "request-id-2": "x", "workflow-2": "w.yml"}
+
+    @pytest.mark.parametrize(
+        ("options_", "state"),
+        [
+            (["--run-id", "7"], {"run-id": "7"}),
+            (["--request-id", " x ", "--workflow=w.yml"], {"request-id": "x", "workflow": "w.yml"}),
+            (["--run-id=7", "--workflow=", "--force-cancel"], {"run-id": "7", "force-cancel": "true"}),
+            (["--run-id="], {}),
+            (["--run-id=", "--workflow=w.yml", "--force-cancel"], {}),
+        ],
+    )
+    def test_options_make_a_state_in_place_of_the_variables(self, options_, state):
+        assert run(["cleanup", *options_], {"STATE_run-id": "11", "STATE_force-cancel-2": "true"})[1][0][0] == state
+
+    def test_a_forced_end_for_what_the_variables_name(self):
+        env = {"STATE_run-id": "11", "STATE_request-id-2": "x", "STATE_workflow-2": "w.yml"}
+        forced = {"force-cancel": "true", "force-cancel-2": "true"}
+        assert run(["cleanup", "--force-cancel"], env)[1][0][0].items() >= forced.items()
+        assert run(["cleanup", "--force-cancel"])[1][0][0] == {}
+
+    @pytest.mark.parametrize(
+        ("options_", "said"),
+        [
+            (["--workflow=w.yml"], "workflow: expected --run-id or --request-id too"),
+            (["--request-id=x"], "request-id: expected --workflow too"),
+            (["--request-id=x", "--workflow=.github/workflows/w.yml"], "leave .github/workflows/ out"),
+            (["--run-id=7", "--force-cancel=maybe"], "force-cancel: expected true or false"),
+        ],
+    )
+    def test_options_that_name_no_child(self, options_, said, capsys):
+        assert run(["cleanup", *options_]) == (4, [])
+        assert said in capsys.readouterr().err
+
     def test_the_token_of_the_action_is_used(self):
         assert run(["cleanup"], {"INPUT_TOKEN": TOKEN, "GITHUB_TOKEN": " "})[1][0][1]["GITHUB_TOKEN"] == TOKEN
+
+
+LEFT = Result(ok=False, kind="worker_failed", message="why", state={"run-id": "11"})
+
+
+class TestWithoutAPostStep:
+    """What ``acquire`` leaves it ends by itself, unless somebody else will."""
+
+    def acquire(self, left=LEFT, cleaned=OK, env=None):
+        coordinator, post = Recorder(left), Recorder(cleaned)
+        tools_ = Tools(acquire=coordinator, cleanup=post)
+        return command.main(["acquire"], env or {}, tools_), post.calls
+
+    @pytest.mark.parametrize("cleaned", [OK, Result(ok=False, kind="cancel_unconfirmed", message="run 11")])
+    def test_r113_what_is_left_is_ended_at_once_and_the_error_stays(self, cleaned, capsys):
+        env = {"GITHUB_STATE": "/some/file", "INPUT_TOKEN": TOKEN}
+        code, calls = self.acquire(cleaned=cleaned, env=env)
+        assert (code, calls) == (1, [({"run-id": "11"}, env | {"GITHUB_TOKEN": TOKEN})])
+        first, last = capsys.readouterr().out.splitlines()
+        assert first.startswith(f"sgpu runner cleanup: {'ok: ' if cleaned.ok else 'failed (cancel_unconfirmed): '}")
+        assert last == "sgpu runner acquire: failed (worker_failed): why"
+
+    @pytest.mark.parametrize("kind", ["parent_cancelled", "cancel_unconfirmed"])
+    def test_r113_also_after_a_signal_and_after_a_cancellation_that_was_not_confirmed(self, kind):
+        code, calls = self.acquire(Result(ok=False, kind=kind, message="why", state={"request-id": "x"}))
+        assert (code, len(calls)) == (130 if kind == "parent_cancelled" else 1, 1)
+
+    def test_r113_a_post_step_does_it_where_there_is_one(self):
+        assert self.acquire(env={"SGPU_POST_STEP": "1"}) == (1, [])
+        assert len(self.acquire(env={"SGPU_POST_STEP": ""})[1]) == 1
+
+    def test_without_a_state_there_is_nothing_to_do(self):
+        assert self.acquire(OK) == (0, [])
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    def test_r113_in_a_step_no_signal_stops_it(self, number):
+        def work():
+            signal.raise_signal(number)
+            return OK
+
+        assert self.acquire(cleaned=work, env={"GITHUB_ACTIONS": "true"})[0] == 1
+
+    def test_at_a_prompt_a_second_signal_stops_it(self):
+        def work():
+            signal.raise_signal(signal.SIGINT)
+            return OK
+
+        before = signal.getsignal(signal.SIGINT)
+        assert self.acquire(cleaned=work)[0] == 130
+        assert signal.getsignal(signal.SIGINT) is before
 
 
 class TestEnds:
@@ -118,6 +204,15 @@ class TestEnds:
     def test_failures(self, kind, code, capsys):
         assert run(["acquire"], result=Result(ok=False, kind=kind, message="why\nmore"))[0] == code
         assert capsys.readouterr().out == f"sgpu runner acquire: failed ({kind or 'failed'}): why; more\n"
+
+    @pytest.mark.parametrize("name", ["acquire", "guard", "cleanup"])
+    def test_a_config_error_has_its_hint_on_a_line_of_its_own(self, name, capsys):
+        result = Result(ok=False, kind="config", message=str(OptionError("no token", "pass one")))
+        assert run([name], {"GITHUB_ACTIONS": "true"}, result)[0] == 4
+        assert capsys.readouterr().out == (
+            f"sgpu runner {name}: failed (config): no token\n  hint: pass one\n"
+            f"::error title=sgpu runner {name}%3A config::no token; hint: pass one\n"
+        )
 
     def test_an_annotation_in_a_step(self, capsys):
         result = Result(ok=False, kind="api_error", message="50% lost: a, b\n::error::forged")
@@ -178,19 +273,24 @@ class TestUsage:
         assert TOKEN not in err
 
     @pytest.mark.parametrize("name", ["acquire", "guard", "cleanup", "plan", "lint"])
-    def test_the_help_stands_alone(self, name, capsys):
+    def test_the_help_stands_alone(self, name, capsys, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "80")
         assert command.main([name, "--help"], {}) == 0
         text = capsys.readouterr().out
         assert "exit codes: 0 " in text
         assert "example" in text
         assert "--token" not in text
-        assert max(map(len, text.splitlines())) <= 120
+        assert max(map(len, text.splitlines())) <= 80
+        assert re.findall(r"[a-z]-$", text, re.MULTILINE) == [], "a name is broken at a hyphen"
         for one in options.of(name):
             assert one.secret or f"--{one.name}" in text
 
-    def test_the_list_of_commands(self, capsys):
+    def test_the_list_of_commands(self, capsys, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "80")
         assert command.main(["--help"], {}) == 0
-        assert re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE) == [
+        text = capsys.readouterr().out
+        assert max(map(len, text.splitlines())) <= 80
+        assert re.findall(r"^    (\w+)", text, re.MULTILINE) == [
             "acquire",
             "guard",
             "cleanup",
@@ -210,7 +310,8 @@ class TestUsage:
 class TestSignals:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     @pytest.mark.parametrize("name", ["acquire", "guard"])
-    def test_signals_interrupt_more_than_once(self, name, number):
+    def test_signals_interrupt_more_than_once(self, name, number, monkeypatch):
+        monkeypatch.setattr(signals, "_TOGETHER", 0.0)  # as if they came a second after each other
         seen = []
 
         def work():
@@ -235,7 +336,23 @@ class TestSignals:
 
         assert run(["cleanup"], {"GITHUB_ACTIONS": "true"}, work)[0] == 0
 
-    def test_a_cleanup_at_a_prompt_is(self):
+    def test_signals_that_come_together_are_one(self, monkeypatch):
+        """Ctrl-C reaches the group, and a parent passes it on."""
+        monkeypatch.setattr(signals, "_TOGETHER", 3600.0)
+        monkeypatch.setattr(signals._interrupt, "_last", -1e9)
+
+        def work():
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.raise_signal(number)
+            return Result(ok=False, kind="parent_cancelled", message="cancelled")
+
+        assert run(["acquire"], result=work)[0] == 130
+
+    def test_a_cleanup_at_a_prompt_is(self, monkeypatch):
+        monkeypatch.setattr(signals, "_TOGETHER", 0.0)
+
         def work():
             signal.raise_signal(signal.SIGINT)
             return OK
@@ -294,7 +411,9 @@ class TestPlan:
             "policy extended: re-wait",
         }
         assert plan["budget"]["parent_minutes"] == 30 + 60 + 180 + 30
-        assert (plan["refused"], plan["history"], plan["reasons"]) == (None, None, [])
+        assert (plan["refused"], plan["warning"], plan["history"], plan["reasons"]) == (None, None, None, [])
+        spent = plan["budget"]
+        assert {type(spent[f"{name}_seconds"]) for name in ("queue", "execution", "overhead")} == {float}
 
     def test_a_refusal(self, capsys):
         assert command.main([*EXTENDED, "--execution-timeout-minutes", "181"], {}) == 1
@@ -304,6 +423,24 @@ class TestPlan:
         assert command.main([*EXTENDED, "--execution-timeout-minutes", "181", "--json"], {}) == 1
         refused = json.loads(capsys.readouterr().out)["refused"]
         assert "execution-timeout-minutes: at most 180" in refused["hints"]
+
+    def test_little_that_is_left_is_told_and_is_no_failure(self, capsys):
+        assert command.main(EXTENDED, {}) == 0
+        text = capsys.readouterr().out
+        assert "warning: 0 of the 360 minutes of a hosted job are left" in " ".join(text.split())
+        assert max(map(len, text.splitlines())) <= 80
+        assert command.main([*EXTENDED, "--json"], {}) == 0
+        assert json.loads(capsys.readouterr().out)["warning"].startswith("0 of the 360")
+
+    def test_no_hint_is_cut(self, capsys):
+        many = json.dumps([{"a": n} for n in range(9)])
+        argv = ["plan", "--runner-type", "cpu", "--queue-timeout-minutes", "60", "--workloads", many]
+        assert command.main(argv, {}) == 1
+        text = capsys.readouterr().out
+        assert max(map(len, text.splitlines())) <= 80
+        flat = " ".join(text.split())
+        assert "or several coordinators (a matrix of the parent)" in flat
+        assert "..." not in flat
 
     def test_explain(self, capsys):
         runners = json.dumps(
@@ -351,7 +488,12 @@ class TestPlan:
     def test_history_needs_the_workflow(self, capsys):
         argv = ["plan", "--runner-type", "cpu", "--history"]
         assert command.main(argv, {"GITHUB_REPOSITORY": "o/r"}, Pasts().tools) == 4
-        assert "workflow" in capsys.readouterr().err
+        assert "add --workflow FILE" in capsys.readouterr().err
+
+    def test_history_at_a_prompt_says_what_to_set(self, capsys):
+        argv = ["plan", "--runner-type", "cpu", "--history", "--workflow", "w.yml"]
+        assert command.main(argv, {}, Pasts().tools) == 4
+        assert "set the variables GITHUB_REPOSITORY and GITHUB_TOKEN" in capsys.readouterr().err
 
     def test_history_changes_order_and_deadline_and_says_why(self, capsys):
         past = Pasts(
@@ -431,6 +573,13 @@ class TestLint:
         assert self.lint([str(path)]) == 4
         assert message in capsys.readouterr().err
 
+    def test_the_others_are_checked_all_the_same(self, child, tmp_path, capsys):
+        missing = str(tmp_path / "none.yml")
+        assert self.lint([missing, child, missing], Finding(1, 7, "error", "no job worker", "")) == 4
+        out, err = capsys.readouterr()
+        assert out == f"{child}:1:7: error: no job worker\n1 file checked: 1 error; 2 files not read\n"
+        assert err.count("cannot be read") == 2
+
     def test_no_file(self, tmp_path, capsys):
         os.mkfifo(tmp_path / "pipe")
         for name in (tmp_path, tmp_path / "pipe", "a\0b"):
@@ -501,6 +650,15 @@ def test_the_address_of_the_api(env, url):
 class TestPage:
     """docs/reference/runners.md has what the commands have."""
 
+    @pytest.mark.parametrize("name", ["how-to/get-a-runner.md", "reference/runners.md"])
+    def test_a_plan_is_shown_as_it_is_printed(self, name, capsys):
+        page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        sessions = re.findall(r"^```console\n\$ sgpu runner (plan .*)\n([^$]*?)^```", page, re.MULTILINE)
+        assert sessions
+        for words, shown in sessions:
+            assert command.main(words.split(), {}) == 0
+            assert capsys.readouterr().out == shown
+
     @pytest.fixture
     def rows(self):
         lines = (ROOT / "docs" / "reference" / "runners.md").read_text(encoding="utf-8").splitlines()
@@ -510,6 +668,10 @@ class TestPage:
         for one in options.INPUTS:
             default = f"`{one.default}`" if one.default else "none"
             assert [f"`{one.name}`", one.form, default, one.meaning] in rows
+
+    def test_the_action_says_the_same_of_policies(self):
+        text = (ROOT / "ci" / "actions" / "runner-fallback" / "action.yml").read_text(encoding="utf-8")
+        assert "or one of your own pools file" in text.partition("  queue-policy:\n")[2].partition("default:")[0]
 
     def test_every_kind(self, rows):
         kinds = (

@@ -8,10 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 CLOSED = "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])"  # a shell would drop names with dashes
 SGPU = [sys.executable, "-m", "pytest_sgpu.cli", "runner"]
@@ -151,6 +155,20 @@ def test_cleanup_of_a_run_that_is_known_by_its_name_alone(shell):
     shell.github.assert_all_ended()
 
 
+@pytest.mark.parametrize("known", ["run-id", "request-id", "underscores"])
+def test_cleanup_of_what_options_or_a_shell_name(known, shell):
+    child = shell.child(runner_after=None, cancel_after=0)
+    words, env = ["--run-id", str(child.run_id)], {}
+    if known == "request-id":
+        words = ["--request-id", "request-1", "--workflow", "runner-worker.yml"]
+    elif known == "underscores":
+        words, env = [], {"STATE_run_id": str(child.run_id), "STATE_request_id": "request-1"}
+    code, output, errors = shell.run("cleanup", *words, env=env)
+    assert (code, errors) == (0, "")
+    assert f"cleanup of run {child.run_id}: confirmed" in output
+    shell.github.assert_all_ended()
+
+
 def test_cleanup_of_a_run_that_has_ended(shell):
     child = shell.child(runner_after=0, runs_for=0)
     code, output, _ = shell.run("cleanup", env=STATE | {"STATE_run-id": str(child.run_id)})
@@ -210,8 +228,8 @@ def test_plan_without_history_asks_nothing(shell):
         (["cleanup"], {"GITHUB_TOKEN": "", "STATE_run-id": "7"}, "this child may still be active: 7"),
         (["guard"], {"GITHUB_API_URL": "http://api.example.org"}, "use https"),
         (["acquire"], {"GITHUB_API_URL": "https://user:pass@api.example.org"}, "GITHUB_API_URL"),
-        (["acquire"], {"GITHUB_OUTPUT": "/no/such/folder/output"}, "GITHUB_OUTPUT"),
         (["acquire"], {"GITHUB_STATE": "/no/such/folder/state"}, "GITHUB_STATE"),
+        (["acquire"], {"GITHUB_OUTPUT": "/no/such/folder/output"}, "GITHUB_OUTPUT"),
         (["plan", "--runner-type", "cpu", "--history"], {"GITHUB_TOKEN": ""}, "workflow"),
     ],
     ids=str,
@@ -262,13 +280,14 @@ def test_a_standard_output_that_is_closed_keeps_no_cleanup_from_its_work(shell):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_r113_without_a_post_step_a_signal_ends_the_child_at_once(number, shell):
     shell.github.plan_all(runner_after=None, cancel_after=0)
-    process = shell.start(*shell.acquire(), env={"GITHUB_STATE": ""})
+    process = shell.start(*shell.acquire())  # GITHUB_STATE is set in a plain step too, where no post step comes
     until(lambda: shell.github.children, "a dispatch")
     process.send_signal(number)
     output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, output + errors
     assert errors == ""
-    assert "failed (parent_cancelled)" in output
+    assert output.splitlines()[-2].startswith("sgpu runner cleanup: ok: cleanup of ")
+    assert output.splitlines()[-1].startswith("sgpu runner acquire: failed (parent_cancelled)")
     assert shell.files.output()["attempts"] == "1"
     assert len(shell.github.dispatches()) == 1
     assert len(shell.github.cancels()) == 1
@@ -276,9 +295,23 @@ def test_r113_without_a_post_step_a_signal_ends_the_child_at_once(number, shell)
     shell.github.assert_all_ended()
 
 
+def test_in_a_step_without_a_post_step_more_signals_change_nothing(shell):
+    shell.github.plan_all(runner_after=None, cancel_after=0)
+    shell.github.fail("cancel", takes=0.5)
+    process = shell.start(*shell.acquire(), env={"GITHUB_ACTIONS": "true"})
+    until(lambda: shell.files.state().get("run-id"), "a run id in the state")
+    process.send_signal(signal.SIGINT)
+    until(shell.github.cancels, "the cancellation")
+    process.send_signal(signal.SIGTERM)
+    output, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (130, ""), output
+    assert "sgpu runner cleanup: ok: " in output
+    shell.github.assert_all_ended()
+
+
 def test_r113_with_a_post_step_a_signal_leaves_the_child_to_it(shell):
     shell.github.plan_all(runner_after=None, cancel_after=0)
-    process = shell.start(*shell.acquire())
+    process = shell.start(*shell.acquire(), env={"SGPU_POST_STEP": "1"})
     until(lambda: shell.files.state().get("run-id"), "a run id in the state")
     process.send_signal(signal.SIGTERM)
     output, errors = process.communicate(timeout=PATIENCE)
@@ -288,6 +321,36 @@ def test_r113_with_a_post_step_a_signal_leaves_the_child_to_it(shell):
     code, output, _ = shell.run("cleanup", env=state)
     assert (code, "confirmed" in output) == (0, True)
     shell.github.assert_all_ended()
+
+
+def test_the_step_of_the_how_to_ends_what_a_killed_step_left(shell):
+    """The page's own script, in the shell of a step."""
+    page = (ROOT / "docs" / "how-to" / "get-a-runner.md").read_text(encoding="utf-8")
+    script = re.findall(r"^ +(test ! -s .* sgpu runner cleanup)$", page, re.MULTILINE)[0]
+    shell.github.plan_all(runner_after=None, cancel_after=0)
+    child = shell.folder / "child"
+    env = shell.env | {"GITHUB_STATE": str(child), "RUNNER_TEMP": str(shell.folder), "GITHUB_ACTIONS": "true"}
+    process = shell.start(*shell.acquire(), env=env)
+    until(lambda: child.exists() and "run-id=1" in child.read_text(), "a run id in the state")
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    assert shell.github.cancels() == []
+    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
+    for _ in range(2):  # again, when there is nothing left, it does no harm
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+            env=os.environ | env | {"PATH": path},
+            cwd=shell.folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        assert "sgpu runner cleanup: ok: " in done.stdout
+        shell.github.assert_all_ended()
+    child.unlink()
+    assert subprocess.run(["bash", "-ec", script], env=os.environ | env, check=False).returncode == 0
 
 
 def test_in_a_step_a_signal_does_not_stop_a_cleanup(shell):

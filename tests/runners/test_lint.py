@@ -18,7 +18,9 @@ from pytest_sgpu.runners.lint import INPUTS, Finding, lint
 
 ROOT = Path(__file__).parents[2]
 CHILD = ROOT / "docs" / "examples" / "runner-worker.yml"
-GOOD = CHILD.read_text(encoding="utf-8")
+EXAMPLE = CHILD.read_text(encoding="utf-8")
+SHA = "0123456789abcdef" * 2 + "01234567"
+GOOD = EXAMPLE.replace("OWNER/", "octo-org/").replace("<commit>\n", f"{SHA}\n")
 
 
 def changed(old: str, new: str) -> str:
@@ -56,12 +58,23 @@ def line_of(text: str, part: str) -> int:
     return text[: text.index(part)].count("\n") + 1
 
 
-def test_the_example_is_clean():
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (EXAMPLE, "OWNER and <commit> are still to be replaced"),
+        (EXAMPLE.replace("OWNER/", "octo-org/"), "<commit> is still to be replaced"),
+        (EXAMPLE.replace("<commit>\n", f"{SHA}\n"), "OWNER is still to be replaced"),
+        (EXAMPLE.replace("<commit>\n", "main\n"), "OWNER is still to be replaced"),
+    ],
+)
+def test_the_example_says_what_is_still_to_be_replaced_and_nothing_else(text, said):
+    finding = only(text, "warning")
+    assert finding.message == said
+    assert finding.line == line_of(text, "- uses: ")
+
+
+def test_a_filled_in_example_is_clean():
     assert lint(GOOD, "child.yml") == ()
-
-
-def test_a_pinned_example_is_clean():
-    assert lint(GOOD.replace("<commit>", "0123456789abcdef" * 2 + "01234567"), "child.yml") == ()
 
 
 def test_other_ways_to_write_the_same_are_clean():
@@ -412,11 +425,13 @@ def test_r117_the_time_out_may_be_computed():
 
 # -- R130, R135: the guard ------------------------------------------------------------------------
 
-GUARD = GOOD[GOOD.index("      - uses: OWNER/") : GOOD.index("      # The work may")]
+GUARD = GOOD[GOOD.index("      - uses: octo-org/") : GOOD.index("      # The work may")]
 
 
 def test_r130_there_is_a_guard():
-    assert only(changed(GUARD, "")).message.startswith("no guard")
+    finding = only(changed(GUARD, ""))
+    assert finding.message.startswith("no guard")
+    assert "docs/" not in finding.hint, "who installed the package has no docs"
 
 
 @pytest.mark.parametrize("name", lint_job.GUARD_INPUTS)
@@ -431,14 +446,15 @@ def test_r130_the_guard_gets_each_input(name):
 def test_r130_the_guard_gets_nothing_else_but_a_token():
     line = "          source-sha: ${{ inputs.source-sha }}\n"
     assert check(changed(line, line + "          token: ${{ github.token }}\n")) == ()
-    assert only(changed(line, line + "          workload: x\n")).message == "the guard has no input 'workload'"
+    assert check(changed(line, line + "          workload: ${{ inputs.workload }}\n")) == ()
+    assert only(changed(line, line + "          workloads: x\n")).message == "the guard has no input 'workloads'"
 
 
 @pytest.mark.parametrize("step", ["- run: make", "- uses: actions/setup-python@v5", "- 'text'"])
 def test_r135_the_guard_is_first(step):
     text = changed(GUARD, f"      {step}\n{GUARD}")
     findings = [one for one in check(text) if one.message.startswith("the guard is not the first step")]
-    assert [one.line for one in findings] == [line_of(text, "- uses: OWNER/")]
+    assert [one.line for one in findings] == [line_of(text, "- uses: octo-org/")]
 
 
 def test_r135_the_guard_always_runs():
@@ -449,18 +465,19 @@ def test_r135_the_guard_always_runs():
 
 
 @pytest.mark.parametrize(
-    "uses", ["./ci/actions/runner-guard", "./ci/actions/runner-guard@main", "OWNER/pytest-sgpu/ci/actions/runner-guard"]
+    "uses",
+    ["./ci/actions/runner-guard", "./ci/actions/runner-guard@main", "octo-org/pytest-sgpu/ci/actions/runner-guard"],
 )
 def test_r135_the_guard_comes_from_elsewhere(uses):
     assert (
         "nothing is checked out yet"
-        in only(changed("OWNER/pytest-sgpu/ci/actions/runner-guard@<commit>", uses)).message
+        in only(changed(f"octo-org/pytest-sgpu/ci/actions/runner-guard@{SHA}", uses)).message
     )
 
 
 @pytest.mark.parametrize("ref", ["main", "v1", "0123456", "refs/heads/main", "x\u0378"])
 def test_r4_the_guard_is_pinned(ref):
-    assert "which can move" in only(changed("@<commit>\n", f"@{ref}\n"), "warning").message
+    assert "which can move" in only(changed(f"@{SHA}\n", f"@{ref}\n"), "warning").message
 
 
 # -- advice ---------------------------------------------------------------------------------------

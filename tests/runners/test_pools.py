@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sgpu.errors import ConfError
+from pytest_sgpu.errors import ConfError, OptionError
 from pytest_sgpu.runners import pools_file
 from pytest_sgpu.runners.labels import Label
 from pytest_sgpu.runners.pools import parse_pools
@@ -145,9 +145,10 @@ def test_what_the_docs_show_is_so():
 
 # What is broken, how, and what the error says. The third column tells whether a schema can see it too.
 BROKEN = [
-    ("version = 1", "", "version: missing, expected a whole number", True),
+    ("version = 1", "", "version: missing, expected 1", True),
     ("version = 1", "version = 2", "version: found the number 2, expected 1", True),
-    ("version = 1", 'version = "1"', 'version: found "1"', True),
+    ("version = 1", 'version = "1"', 'version: found "1", expected 1\n  hint: write version = 1', True),
+    ("version = 1", "version = 0", "version: found the number 0, expected 1\n  hint: write version = 1", True),
     ("version = 1", "version = true", "version: found true", True),
     ("version = 1", "version = 1\nverison = 1", 'verison: unknown key\n  hint: did you mean "version"?', True),
     ("[policies.standard]", "[policies.usual]", "policies: no [policies.standard]", True),
@@ -180,7 +181,8 @@ BROKEN = [
     ('group = "more-boxes"', f'group = "{"x" * 257}"', "257 characters, expected at most 256", True),
     ('group = "more-boxes"', 'group = " "', "pools.two.group: found a blank text", True),
     ("confirmed = false", 'confirmed = "no"', 'pools.two.confirmed: found "no"', True),
-    ("[pools.two]", '[pools."a b"]\ngroup = 1\n[pools.two]', 'pools."a b".group: found the number 1', True),
+    ("[pools.two]", '[pools."a b"]\ngroup = 1\n[pools.two]', 'pools: "a b" is no name', True),
+    ("[pools.two]", '[pools."::error::x"]\ngroup = 1\n[pools.two]', 'pools: "::error::x" is no name', True),
     ("[pools.one]", "[pools]\nodd = 1\n[pools.one]", "pools.odd: found the number 1", True),
     ('os = "linux"', "", "grammar[1].pattern: it does not say os", True),
     ('os = "linux"', "os = 1", "grammar[1].os: found the number 1", True),
@@ -203,8 +205,21 @@ def test_a_mistake_is_told_with_its_file_and_key(old, new, message, by_schema):
 
 @pytest.mark.parametrize("text", ["", "version = 1", "x", "[", "a=1\na=2", "\0", "a = " + "[" * 5000, "grammar = 1"])
 def test_a_file_that_is_no_pools_file_is_refused(text):
-    with pytest.raises(ConfError, match=r"^own\.toml: "):
+    with pytest.raises(ConfError, match=r"^own\.toml: ") as caught:
         parse_pools(text, "own.toml")
+    assert "docs/" not in caught.value.hint, "who installed the package has no docs"
+
+
+@pytest.mark.parametrize("version", ["1.0", "true", "[1]"])
+def test_a_version_is_a_whole_number(version):
+    assert "version: found " in f"{refused('version = 1', f'version = {version}')}"
+
+
+@pytest.mark.parametrize("text", ["[", "[1]", "[]", '[{"group": "boxes"}]', '[{"group": " ", "labels": "box-mi300"}]'])
+def test_an_example_in_a_hint_is_of_the_pools_in_use(text):
+    with pytest.raises(OptionError) as caught:
+        parse_pools(OWN, "own.toml").explicit(text, "gpu", "", None)
+    assert 'such as [{"group": "boxes", "labels": "box-mi300"}]' in caught.value.hint
 
 
 @pytest.mark.parametrize("key", ["grammar", "pools", "profiles", "policies"])

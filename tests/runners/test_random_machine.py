@@ -448,6 +448,7 @@ class Witness:
             assert not sent.evidence
             assert sent.queued_at is None or sent.looked_at >= sent.queued_at + sent.candidate.queue_seconds
             assert all(job.status != "completed" for job in sent.jobs.jobs), "it is over, and not by our doing (R93)"
+            assert sent.run.status != "completed", "it is over, and not by our doing (R93)"
             assert sent.cancelled_at is None
             sent.cancelled_at = self.now
         if effect.force:
@@ -505,6 +506,12 @@ class Witness:
             assert end.cleanup == "unconfirmed", f"{self.last.name} may be live: {self.last.over}"
             assert end.state["request-id"] == self.last.name
         assert self.last or end.cleanup == ""
+        if end.kind == "cancel_unconfirmed":
+            assert self.last
+            (job,) = self.last.jobs.jobs
+            both = [self.last.run, job]
+            over = all(seen.status == "completed" and seen.conclusion for seen in both)
+            assert end.cleanup == ("" if over else "unconfirmed"), "it has ended, or it may go on"
         if end.kind == "queue_exhausted":
             assert len(self.sent) == len(self.given.candidates)
             self.sent[-1].proven()
@@ -700,6 +707,18 @@ def test_r93_what_ends_without_our_doing_has_failed(conclusion, looks):
     twists = [("run", looks, 10_000, ("run", ended)), ("jobs", looks, 10_000, ("job", ended))]
     end = _play(_settings([120.0, 60.0], 600.0), World([Fate(None), Fate(20.0)], Scripted(twists, 0.0)))
     assert (end.kind, len(end.attempts)) == ("worker_failed", 1)
+
+
+@pytest.mark.parametrize("looks", [0, 1])
+@pytest.mark.parametrize("kind", ["run", "jobs"])
+@pytest.mark.parametrize("conclusion", ["", "cancelled", "success"])
+def test_r79_what_has_ended_in_run_or_job_alone_at_the_deadline_has_failed(conclusion, kind, looks):
+    """The witness sees that nothing is cancelled before the failure."""
+    ended = {"status": "completed", "conclusion": conclusion}
+    twist = (kind, looks, 10_000, ("run" if kind == "run" else "job", ended))
+    end = _play(_settings([120.0, 60.0], 600.0), World([Fate(None), Fate(20.0)], Scripted([twist], 0.0)))
+    evidence = kind == "jobs" and conclusion == "success"  # a job that passed was run by somebody
+    assert (end.kind, len(end.attempts)) == ("execution_timeout" if evidence else "worker_failed", 1)
 
 
 CONFIRMING = st.lists(

@@ -226,6 +226,13 @@ def _runners(queues):
     )
 
 
+def cut_off(result):
+    """Whether a signal ended it: then nothing was asked any more, and its error, if it had met one, stays (R118)."""
+    told = "the job is being cancelled; " in result.message
+    assert told or result.kind != "parent_cancelled" or "the parent was cancelled" in result.message
+    return told
+
+
 class World:
     """One coordinator, its GitHub, its files, and what was said."""
 
@@ -337,7 +344,7 @@ class World:
         for child in live:
             assert not result.ok
             assert child.request_id in told or str(child.run_id) in told.split(), f"{child.run_id} is live: {result}"
-        if result.state and result.kind != "parent_cancelled":
+        if result.state and not cut_off(result):
             assert "unconfirmed" in result.message
         if result.ok:
             assert not result.state
@@ -394,6 +401,13 @@ def _interrupted(world, at, *, post):
         del world.env["GITHUB_STATE"]
 
 
+def _nothing_after_a_signal(world, at):
+    """After a signal the coordinator asks nothing: it only says what is left."""
+    if cut_off(world.results[0]):
+        assert world.clock.elapsed == at
+        assert not [asked for asked in world.github.requests if asked.at > at]
+
+
 @MORE
 @given(
     queues=QUEUES,
@@ -428,7 +442,7 @@ def test_the_rules_hold_whatever_happens(make, *, queues, options, latency, plan
 def test_what_is_cut_off_is_cleaned_up_or_named(
     make, *, queues, options, latency, plans, failures, happenings, at, post, healed
 ):
-    """The job is cancelled at any moment; a post step follows, or, where none can, the coordinator does it itself."""
+    """The job is cancelled at any moment; a post step follows, or, where none can, whoever called the coordinator."""
     world = make(queues, options, latency)
     world.script(plans, failures, [], happenings)
     if at is not None:
@@ -436,6 +450,7 @@ def test_what_is_cut_off_is_cleaned_up_or_named(
     result = world.run()
     event(f"{result.kind or 'success'} {'left' if result.state else ''}")
     world.check()
+    _nothing_after_a_signal(world, at)
     if healed:
         world.github.faults = type(world.github.faults)()
     cleaned = world.clean()
@@ -469,7 +484,11 @@ def test_many_workers_keep_the_rules_each(make, *, queues, workers, most, latenc
     result = world.run()
     event(f"{result.kind or 'success'} {'left' if result.state else ''}")
     world.check()
-    if result.kind != "parent_cancelled" or at is None:
+    _nothing_after_a_signal(world, at)
+    created = {child.request_id: child.created for child in world.github.children}
+    times = [created[attempt.request_id] for attempt in result.attempts if attempt.request_id in created]
+    assert times == sorted(times), "in the order of dispatch, over all workers"
+    if not cut_off(result):
         rows = json.loads(world.files.output()["workers"])
         assert [row["worker"] for row in rows] == list(range(1, workers + 1))
         assert all(row["ok"] == (row["kind"] == "") for row in rows)
@@ -491,7 +510,10 @@ def test_many_workers_keep_the_rules_each(make, *, queues, workers, most, latenc
     post=st.booleans(),
 )
 def test_a_second_signal_soon_after_the_first_changes_nothing(make, *, queues, latency, plans, at, post):
-    """GitHub sends SIGTERM 7.5 s after SIGINT: whatever is under way then, there is a result, and it is honest."""
+    """GitHub sends SIGTERM 7.5 s after SIGINT: whatever is under way then, there is a result, and it is honest.
+
+    What is under way is the cleanup that the caller has begun, unless the coordinator was done before.
+    """
     world = make(queues, {}, latency)
     world.script(plans, [], [], [])
     _interrupted(world, at, post=post)
@@ -499,6 +521,15 @@ def test_a_second_signal_soon_after_the_first_changes_nothing(make, *, queues, l
     result = world.run()
     event(f"{result.kind or 'success'} {'left' if result.state else ''}")
     world.check()
+    _nothing_after_a_signal(world, at)
+    cleaned = world.clean()
+    event(f"cleanup: {cleaned.kind or 'confirmed'}")
+    world.check()
+    if cleaned.kind == "cancel_unconfirmed":  # cut off too: then a third call finds what is left
+        assert cleaned.state["request-id"] == result.state["request-id"]
+        world.env.pop("GITHUB_STATE", None)
+        world.clean()
+        world.check()
 
 
 @HALF

@@ -77,6 +77,20 @@ def test_r107_no_wait_is_longer_than_a_minute(seconds, waits):
         assert f"{seconds} s" in verdict.why
 
 
+@pytest.mark.parametrize("off", [-7200.0, 0.0, 7200.0])
+@pytest.mark.parametrize(("seconds", "waits"), [(1, True), (59, True), (60, True), (61, False), (3600, False)])
+def test_r107_a_reset_is_waited_for_to_the_second_and_for_a_minute_at_most(off, seconds, waits):
+    headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{NOW + seconds:.0f}", **DATE}
+    verdict = Tries().status(403, headers, "", NOW + off)
+    if waits:
+        assert verdict == Again(float(seconds))
+        return
+    assert isinstance(verdict, GiveUp)
+    assert verdict.trouble is Trouble.LIMITED
+    minute = {61: "14:14:21", 3600: "15:13:20"}[seconds]
+    assert f"in {seconds} s, at 2026-09-21T{minute}.000Z" in verdict.why, "when the limit ends by the server's clock"
+
+
 @pytest.mark.parametrize(
     ("status", "headers", "message", "limited"),
     [
@@ -104,9 +118,9 @@ def test_what_is_a_rate_limit(status, headers, message, limited):
         ({"retry-after": " 30 "}, 30.0),
         ({"retry-after": "0"}, 1.0),
         ({"retry-after": "30", "x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{NOW + 5:.0f}"}, 30.0),
-        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{NOW + 20:.0f}"}, 21.0),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{NOW + 20:.0f}"}, 20.0),
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{NOW - 20:.0f}"}, 1.0),
-        ({"x-ratelimit-reset": f"{NOW + 20:.0f}"}, 21.0),
+        ({"x-ratelimit-reset": f"{NOW + 20:.0f}"}, 20.0),
         # A secondary limit: the primary one has its own reset, which says nothing about it.
         ({"x-ratelimit-remaining": "17", "x-ratelimit-reset": f"{NOW + 2000:.0f}"}, LIMIT_WAIT),
         ({}, LIMIT_WAIT),
@@ -132,13 +146,13 @@ def test_no_number_is_too_long_to_be_read(name, digits):
 @pytest.mark.parametrize("off", [-7200.0, 7200.0])
 def test_r106_the_reset_is_compared_with_the_clock_of_the_server(off):
     headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{NOW + 20:.0f}"}
-    assert limit_wait({**headers, **DATE}, NOW + off) == 21.0
+    assert limit_wait({**headers, **DATE}, NOW + off) == 20.0
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Sep 2026 14:13:20 GMT", "Mon, 21 Sep 99999 14:13:20 GMT"])
 def test_without_a_date_the_own_clock_has_to_do(date):
     headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{NOW + 20:.0f}", "date": date}
-    assert limit_wait(headers, NOW) == 21.0
+    assert limit_wait(headers, NOW) == 20.0
 
 
 TEXTS = st.one_of(st.text(max_size=12), st.integers(-5, 10**13).map(str))

@@ -73,7 +73,9 @@ ERRORS = {
     "parent rerun while running": ("parent_changed", FOR_EVER, lambda g: g.parent_rerun(200), {}),
     "parent cancelled in the queue": ("parent_cancelled", NEVER, lambda g: g.parent_cancelled(200), {}),
     "parent cancelled while running": ("parent_cancelled", FOR_EVER, lambda g: g.parent_cancelled(200), {}),
-    "parent gone": ("api_error", NEVER, lambda g: g.parent(200, missing=True), {}),
+    "parent gone": ("parent_changed", NEVER, lambda g: g.parent(200, missing=True), {}),
+    "parent queued again": ("parent_changed", NEVER, lambda g: g.parent(200, status="queued"), {}),
+    "parent waiting while running": ("parent_changed", FOR_EVER, lambda g: g.parent(200, status="waiting"), {}),
     "jobs fail": ("api_error", NEVER, lambda g: g.fail("jobs", times=None, since=100, status=502), {}),
     "jobs are no JSON": (
         "api_error",
@@ -355,17 +357,22 @@ def test_r113_a_dispatch_in_flight_is_cut_off_by_a_signal(github, clock, job):
 
 @pytest.mark.parametrize("at", [60, 130])
 def test_r113_a_second_signal_does_not_take_the_result_away(at, github, clock, job):
-    """The first one ends the wait in the queue, the second one the inline cleanup, or that of the post step."""
+    """The first one ends the wait in the queue, the second one the cleanup that the caller begins after it."""
     github.plan_all(**NEVER, cancel_after=None)
     clock.interrupt(50)
     clock.interrupt(at)
     del job.env["GITHUB_STATE"]
-    result = survives(job.go)
-    assert (result.ok, result.kind) == (False, "parent_cancelled")
+    first = survives(job.go)
+    assert (first.ok, first.kind) == (False, "parent_cancelled")
+    assert clock.elapsed == 50
+    assert job.files.output() == dict(first.outputs)
+    result = survives(lambda: job.post(first.state))
+    assert (result.ok, result.kind) == (False, "cancel_unconfirmed")
+    assert result.state == first.state
     assert result.state["run-id"] == "1001"
     assert "1001" in result.message
     assert clock.elapsed == at
-    assert job.files.output() == dict(result.outputs)
+    assert job.files.output() == dict(first.outputs)
     assert "unconfirmed" in job.files.summary()
 
 
@@ -385,15 +392,30 @@ def test_r113_a_signal_in_the_post_step_leaves_a_result_with_what_is_left(github
 @pytest.mark.parametrize(
     "plan", [NEVER, FOR_EVER, {**NEVER, "cancel_after": 60}, {**NEVER, "cancel_after": 118}], ids=str
 )
-def test_r113_without_a_post_step_the_child_is_ended_inline(plan, github, clock, job):
-    del job.env["GITHUB_STATE"]
+@pytest.mark.parametrize("post", [True, False], ids=["post step", "no post step"])
+def test_r113_the_child_is_ended_by_whoever_passes_the_state_on(post, plan, github, clock, job):
+    """With or without a place for the state, nothing is asked of the API any more: the caller does the cleanup."""
+    if not post:
+        del job.env["GITHUB_STATE"]
     github.plan_all(**plan)
     clock.interrupt(100)
     result = job.go()
     assert (result.ok, result.kind) == (False, "parent_cancelled")
-    assert blank(result.state)
-    assert "cleanup of run 1001: confirmed" in result.message
-    github.assert_all_ended()
+    assert clock.elapsed == 100
+    assert github.requests[-1].at < 100
+    assert not github.cancels()
+    child = github.children[0]
+    assert {**result.state} == {
+        "run-id": "1001",
+        "request-id": child.request_id,
+        "workflow": github.workflow,
+    }
+    assert "the job is being cancelled; its child is ended by the cleanup" in result.message
+    assert job.lines[-1] == f"parent_cancelled: {result.message}"
+    assert "Cleanup" not in job.files.summary(), "there was none yet"
+    cleaned = job.post(result.state)
+    was_ended(cleaned, github, clock, 100)
+    assert "cleanup of run 1001: confirmed" in cleaned.message
     assert "confirmed" in job.files.summary()
 
 
@@ -405,6 +427,10 @@ def test_r113_without_a_post_step_and_without_a_child_nothing_is_done(github, cl
     assert result.kind == "parent_cancelled"
     assert blank(result.state)
     assert not github.posts()
+    assert "no child is active" in result.message
+    before = len(github.requests)
+    assert job.post(result.state) == Result(ok=True, message="nothing to clean up")
+    assert len(github.requests) == before
 
 
 # -- R114: what is saved, and when ---------------------------------------------------------------------------------
@@ -431,7 +457,7 @@ def test_r114_the_name_is_saved_before_the_dispatch_and_the_id_right_after(force
     fallback(github)
     watching = Watching(github, job.files)
     assert job.go(watching, **SHORT, force_cancel=force).ok
-    assert not watching.seen[0][2]
+    assert blank(watching.seen[0][2])
     assert len(watching.dispatches()) == 2
     for child, number in zip(github.children, watching.dispatches(), strict=True):
         _, _, state, inputs = watching.seen[number]
@@ -467,10 +493,24 @@ FOREIGN = [
     {"cache-hit": "true", "runid": "9", "run_id": "9", "RUN-ID": "9", "other-run-id": "9", "run-id-": "9"},
     {"run-id-0": "9", "run-id-01": "9", "run-id-x": "9", "run-id-1-2": "9", "run-id\n": "9"},
     {"force-cancel": "true"},
-    {"request-id": "sgpu-1"},
     {"workflow": "runner-worker.yml"},
+    {"workflow": "../../../../user/repos"},
+    {"workflow": "runner-worker.yml", "force-cancel": "true"},
     {"run-id": "0"},
+    {"run-id": "0", "workflow": "runner-worker.yml"},
+    {"run-id-2": "0", "request-id-2": " "},
+    {"cache-hit": "true", "force-cancel-3": "true"},
+]
+NAMELESS = [
+    {"request-id": "sgpu-1"},
+    {"request-id": "sgpu-1", "workflow": ""},
+    {"request-id": "sgpu-1", "workflow": "  "},
     {"request-id": "sgpu-1", "workflow": "../../../../user/repos"},
+    {"request-id": "sgpu-1", "workflow": "a b.yml"},
+    {"run-id": "", "request-id": "sgpu-1", "force-cancel": "true"},
+    {"run-id": "0", "request-id": "sgpu-1"},
+    {"request-id-2": "sgpu-1", "workflow": "runner-worker.yml"},
+    {"run-id": "1001", "request-id-2": "sgpu-1", "workflow": "runner-worker.yml"},
 ]
 
 
@@ -478,6 +518,19 @@ FOREIGN = [
 def test_r115_state_of_others_cancels_nothing(state, github, job):
     result = job.post(state)
     assert (result.ok, result.kind) == (True, "")
+    assert not github.requests
+
+
+@pytest.mark.parametrize("state", NAMELESS, ids=str)
+def test_r116_a_name_without_the_workflow_to_look_in_is_refused_and_kept(state, github, job):
+    """That would be a child that nobody looks for: it is no state of others, and nothing is done by halves."""
+    result = job.post(state)
+    assert (result.ok, result.kind) == (False, "config")
+    assert "request-id" in result.message
+    assert "sgpu-1" in result.message
+    assert "may still be active" in result.message
+    assert result.state == state
+    assert any(line.startswith("config: ") and "sgpu-1" in line for line in job.lines)
     assert not github.requests
 
 
@@ -542,6 +595,59 @@ def test_r118_a_cleanup_that_fails_does_not_hide_the_error(case, github, clock, 
     assert "unconfirmed" in job.files.summary()
     assert "1001" in job.files.summary()
     assert clock.elapsed <= 330 + POST_LIMIT
+    assert len(github.dispatches()) == 1
+
+
+LONG = {"cancel_after": 60}
+MET = {
+    "parent rerun": ("parent_changed", {**NEVER, **LONG}, lambda g: g.parent_rerun(300), {}, 330),
+    "parent cancelled": ("parent_cancelled", {**NEVER, **LONG}, lambda g: g.parent_cancelled(300), {}, 330),
+    "source moved": ("source_changed", {**FOR_EVER, **LONG}, lambda g: g.move(g.source_ref, OTHER, at=300), {}, 330),
+    "race": ("race", {**NEVER, **LONG, "runner_after_cancel": 1}, lambda g: None, {}, 640),
+    "too long": ("execution_timeout", {**FOR_EVER, **LONG}, lambda g: None, {"execution_timeout_minutes": "2"}, 200),
+    "identity": (
+        "identity_mismatch",
+        {**NEVER, **LONG},
+        lambda g: g.drift(None, 200, run={"head_sha": OTHER}),
+        {},
+        270,
+    ),
+    "dispatch lost": (
+        "dispatch_ambiguous",
+        {**NEVER, **LONG},
+        lambda g: g.fail("dispatch", error="reset", done=True),
+        {},
+        20,
+    ),
+}
+
+
+@pytest.mark.parametrize("post", [True, False], ids=["post step", "no post step"])
+@pytest.mark.parametrize("case", MET.values(), ids=MET.keys())
+def test_r118_a_signal_during_the_cleanup_of_an_error_does_not_hide_it(case, post, github, clock, job):
+    kind, plan, setup, changes, at = case
+    if not post:
+        del job.env["GITHUB_STATE"]
+    github.plan_all(**plan)
+    setup(github)
+    clock.interrupt(at)
+    result = survives(lambda: job.go(**changes))
+    assert clock.elapsed == at
+    assert (result.ok, result.kind) == (False, kind)
+    told = next(line for line in job.lines if line.startswith(f"{kind}: "))
+    assert result.message.startswith(
+        f"{told.removeprefix(f'{kind}: ')}; the job is being cancelled; its child is ended by the cleanup. View worker"
+    )
+    assert job.lines[-1] == f"{kind}: {result.message}"
+    assert result.state["run-id"] == "1001"
+    assert result.attempts[-1].outcome == kind
+    assert job.files.output() == dict(result.outputs)
+    assert f"Runner: failed ({kind})" in job.files.summary().replace("\\", "")
+    assert len(github.cancels()) == 1
+    asked = len(github.requests)
+    cleaned = job.post(job.files.state() if post else result.state)
+    assert len(github.requests) > asked
+    was_ended(cleaned, github, clock, at)
     assert len(github.dispatches()) == 1
 
 

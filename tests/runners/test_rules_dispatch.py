@@ -233,8 +233,19 @@ def test_r54_without_a_definition_nothing_is_dispatched(go, github, status):
     github.fail("commit", times=None, status=status)
     result = go()
     assert result.kind == ("auth" if status in (401, 403) else "api_error")
+    named = result.message.startswith("workflow-ref: no branch or tag main, ")
+    assert named == (status in (404, 422))
+    assert f"/repos/o/r/commits/main: {status}" in result.message
     assert not github.posts()
     assert result.outputs["attempts"] == "0"
+
+
+@pytest.mark.parametrize("ref", ["no-such-branch", "refs/heads/gone", "refs/tags/v0"])
+def test_r54_a_ref_that_does_not_exist_is_named_as_the_input(go, github, ref):
+    result = go(workflow_ref=ref)
+    assert result.kind == "api_error"
+    assert result.message.startswith(f"workflow-ref: no branch or tag {ref}, ")
+    assert not github.posts()
 
 
 @pytest.mark.parametrize("body", [b"{}", b"null", b"[]", b'{"sha": ""}', b'{"sha": null}', b'{"sha": 5}', b"{oops"])

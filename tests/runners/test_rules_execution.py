@@ -22,6 +22,7 @@ EVIDENCE = {
     "job in progress": {"status": "in_progress"},
     "step in progress": {"steps": [{**STEP, "status": "in_progress", "conclusion": None}]},
     "step completed": {"steps": [{**STEP, "status": "completed", "conclusion": "success"}]},
+    "step with a start": {"steps": [{**STEP, "status": "queued", "started_at": "2026-11-30T00:00:00Z"}]},
 }
 GONE = {"runner_id": 0, "runner_name": "", "steps": [], "status": "queued"}
 CONCLUSIONS = (
@@ -426,7 +427,13 @@ PARENTS = [
     ({"status": "made_up"}, "parent_changed"),
     ({"status": None}, "parent_changed"),
     ({"status": ...}, "parent_changed"),
-    ({"missing": True}, "api_error"),
+    ({"missing": True}, "parent_changed"),
+    ({"status": "queued"}, "parent_changed"),
+    ({"status": "pending"}, "parent_changed"),
+    ({"status": "waiting"}, "parent_changed"),
+    ({"status": "requested"}, "parent_changed"),
+    ({"status": "action_required"}, "parent_changed"),
+    ({"status": ""}, "parent_changed"),
 ]
 parents = pytest.mark.parametrize(("fields", "kind"), PARENTS, ids=str)
 
@@ -460,12 +467,24 @@ def test_r102_a_parent_that_is_not_the_same_blocks_the_next_dispatch(github, go,
     github.assert_all_ended()
 
 
-@pytest.mark.parametrize("status", ["queued", "requested", "pending", "waiting", "in_progress"])
-def test_r102_a_parent_whose_other_jobs_wait_is_the_same(github, go, status):
+def test_r102_a_parent_that_stays_in_progress_is_the_same(github, go):
     github.never()
     github.plan(runner_after=20, runs_for=3000)
-    github.parent(at=60, status=status)
+    github.parent(at=60, status="in_progress", updated_at="2026-11-30T00:00:00Z")
     assert go().ok
+
+
+@pytest.mark.parametrize("fields", [{"status": status} for status in ("queued", "requested", "pending", "waiting")])
+@pytest.mark.parametrize("plan", [{"runner_after": None}, {"runner_after": 20, "runs_for": 3000}], ids=str)
+def test_r102_a_parent_that_is_active_again_soon_was_not_the_same(github, go, fields, plan):
+    """The grace is that of the start (R62): one look is enough, however soon it would be active again."""
+    github.plan(**plan)
+    github.parent(at=60, **fields)
+    github.parent(at=76, status="in_progress")
+    result = go()
+    stopped(github, result, "parent_changed")
+    assert at(github.cancels()) == [75]
+    assert f"run 1, attempt 1, {fields['status']}" in result.message
 
 
 def test_r102_a_parent_that_is_cancelled_while_its_child_runs_cancels_it(github, go, clock):
@@ -638,7 +657,7 @@ def test_r104_a_definite_refusal_stops_at_once(github, go, plan, endpoint, statu
     github.plan(**plan)
     github.fail(endpoint, since=WHEN, status=status)
     result = go()
-    stopped(github, result, "api_error")
+    stopped(github, result, "parent_changed" if (endpoint, status) == ("parent", 404) else "api_error")
     assert f"{status}" in result.message
     assert github.cancels()[0].at in (315, 375)
 

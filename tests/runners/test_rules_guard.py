@@ -68,7 +68,7 @@ def test_r130_every_input_is_needed(check, github, lines, name, value):
     result = check(**{name: value})
     assert (result.ok, result.kind) == (False, "config")
     assert name in result.message
-    assert any(line.startswith("config: ") and name in line for line in lines)
+    assert lines == [], "who calls it tells what is wrong, once"
     assert not github.requests
 
 
@@ -87,17 +87,45 @@ def test_r130_every_input_is_needed(check, github, lines, name, value):
         ("source-ref", "refs/heads/../x"),
         ("source-sha", "5" * 39),
         ("source-sha", "main"),
-        ("source_policy", "pinned-after-start"),
         ("request", "typo"),
-        ("runner", "{}"),
-        ("workload", "{}"),
+        ("workloads", "[{}]"),
+        ("runners", "[]"),
+        ("runner-type", "cpu"),
+        ("source-polic", "current"),
+        ("queue-policy", "standard"),
     ],
 )
-def test_r130_a_wrong_or_unknown_input_is_refused_before_any_request(check, github, name, value):
+def test_r130_a_wrong_or_unknown_input_is_refused_before_any_request(check, github, lines, name, value):
     result = check(**{name: value})
     assert result.kind == "config"
-    assert name.replace("_", "-") in result.message
+    assert name in result.message
+    assert lines == []
     assert not github.requests
+
+
+HANDED_ON = [
+    {"source_policy": "pinned-after-start"},
+    {"source_policy": "current"},
+    {"source_policy": "no such policy"},
+    {"runner": '{"group":"g","labels":"l"}'},
+    {"runner": "{oops"},
+    {"workload": "{}"},
+    {"workload": "no JSON"},
+    {"runner": "", "workload": "", "source_policy": ""},
+    {"runner": "{}", "workload": '{"n":1}', "source_policy": "pinned-after-start"},
+]
+
+
+@pytest.mark.parametrize("more", HANDED_ON, ids=str)
+def test_r133_what_else_a_child_was_dispatched_with_is_ignored(check, github, more):
+    assert check(**more).ok
+    assert [asked.endpoint for asked in github.requests] == ["parent", "ref"]
+
+
+@pytest.mark.parametrize("more", HANDED_ON, ids=str)
+def test_r133_it_changes_nothing_about_a_source_that_moved(check, github, more):
+    github.move(github.source_ref, "b" * 40)
+    assert check(**more).kind == "source_changed"
 
 
 @pytest.mark.parametrize("value", [None, "", "x", "0"])

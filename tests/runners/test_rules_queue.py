@@ -25,6 +25,7 @@ DUE = 615.0  # the end of the first child's time in the queue
 BY = DUE + 120.0  # the end of its confirmation
 
 STEP = {"name": "Set up job", "number": 1}
+BEGUN = "2026-11-30T00:00:00Z"
 EVIDENCE = {
     "runner id": {"runner_id": 7},
     "runner name": {"runner_name": "runner-7"},
@@ -32,6 +33,10 @@ EVIDENCE = {
     "step in progress": {"steps": [{**STEP, "status": "in_progress", "conclusion": None}]},
     "step completed": {"steps": [{**STEP, "status": "completed", "conclusion": "success"}]},
     "second step in progress": {"steps": [{**STEP, "status": "queued"}, {**STEP, "status": "in_progress"}]},
+    "queued step with a start": {"steps": [{**STEP, "status": "queued", "started_at": BEGUN}]},
+    "pending step with a start": {"steps": [{**STEP, "status": "pending", "started_at": BEGUN}]},
+    "step with a start alone": {"steps": [{**STEP, "status": None, "started_at": BEGUN}]},
+    "second step with a start": {"steps": [{**STEP, "status": "queued"}, {**STEP, "started_at": BEGUN}]},
 }
 NO_EVIDENCE = {
     "zero and blank": {"runner_id": 0, "runner_name": "", "runner_group_id": 0, "runner_group_name": ""},
@@ -47,6 +52,8 @@ NO_EVIDENCE = {
     "steps left out": {"steps": ...},
     "queued step": {"steps": [{**STEP, "status": "queued", "conclusion": None}]},
     "pending step": {"steps": [{**STEP, "status": "pending", "conclusion": None}]},
+    "step with a start of null": {"steps": [{**STEP, "status": "queued", "started_at": None}]},
+    "step with a blank start": {"steps": [{**STEP, "status": "pending", "started_at": ""}]},
     "false": {"runner_id": False},
 }
 CONCLUSIONS = (
@@ -212,7 +219,7 @@ def test_r75_a_runner_that_was_null_is_one_when_it_comes(github, go, status):
     assert not github.cancels()
 
 
-@pytest.mark.parametrize("status", ["in_progress", "pending", "waiting", "requested", "completed", "made_up", None])
+@pytest.mark.parametrize("status", ["in_progress", "pending", "waiting", "requested", "made_up", None])
 def test_r76_a_run_status_alone_is_no_evidence(github, go, status):
     github.never()
     github.drift(None, at=30, run={"status": status})
@@ -269,7 +276,7 @@ def test_r78_the_clock_starts_when_the_job_is_first_seen_queued(github, go, befo
     github.drift(None, at=918, job={"status": "completed"})
     result = go()
     assert given_up_at(github) == [315.0 + 600]
-    assert result.attempts[0].queued_seconds == 605
+    assert result.attempts[0].queued_seconds == 600
     assert len(github.dispatches()) == 2
 
 
@@ -400,6 +407,110 @@ def test_r79_a_job_that_just_ended_is_not_cancelled(github, go, conclusion, kind
     assert go().kind == kind
     assert not github.cancels()
     assert len(github.dispatches()) == 1
+
+
+HALVES = {
+    "run": {"run": {"status": "completed"}},
+    "run with a conclusion": {"run": {"status": "completed", "conclusion": "cancelled"}},
+    "job": {"job": {"status": "completed"}},
+    "job with a conclusion": {"job": {"status": "completed", "conclusion": "cancelled"}},
+    "both without a conclusion": {"run": {"status": "completed"}, "job": {"status": "completed"}},
+    "both, the run without a conclusion": {
+        "run": {"status": "completed"},
+        "job": {"status": "completed", "conclusion": "cancelled"},
+    },
+    "both, the job without a conclusion": {
+        "run": {"status": "completed", "conclusion": "failure"},
+        "job": {"status": "completed"},
+    },
+}
+WHOLE = {"status": "completed", "conclusion": "cancelled"}
+halves = pytest.mark.parametrize("shown", HALVES.values(), ids=HALVES)
+
+
+@halves
+@pytest.mark.parametrize("when", [30, 556, DUE])
+def test_r79_r93_what_has_half_ended_at_the_deadline_is_over_and_no_fallback(github, go, clock, lines, *, shown, when):
+    """For two minutes it is looked at every five seconds; only the cleanup of the failure asks to cancel."""
+    github.never()
+    github.drift(None, at=when, **shown)
+    result = go()
+    assert result.kind == "worker_failed"
+    assert "child 1001 ended by itself, and not in both its run and its job: run " in result.message
+    assert len(github.dispatches()) == 1
+    asked = [cancel.number for cancel in github.cancels()]
+    looks = [time for time in at(github.gets("jobs")) if time >= DUE]
+    assert looks == [DUE + 5 * number for number in range(25)]
+    assert [time for time in at(github.gets("run", 1001)) if time >= DUE][:25] == looks
+    assert all(number > github.gets("jobs")[-1].number for number in asked)
+    assert BY <= clock.elapsed <= BY + 120
+    assert result.attempts[0].outcome == "worker_failed"
+    assert not any("cancelling" in line for line in lines)
+
+
+@halves
+@pytest.mark.parametrize("end", [DUE + 1, DUE + 60, BY])
+@pytest.mark.parametrize("conclusion", ["cancelled", "failure", "skipped"])
+def test_r79_r93_the_other_half_is_waited_for(github, go, clock, files, *, shown, end, conclusion):
+    github.never()
+    github.drift(None, at=DUE, **shown)
+    github.drift(None, at=end, run={**WHOLE, "conclusion": conclusion}, job={**WHOLE, "conclusion": conclusion})
+    result = go()
+    assert result.kind == "worker_failed"
+    assert f"completed/{conclusion}" in result.message
+    assert "not in both" not in result.message
+    assert len(github.dispatches()) == 1
+    assert clock.elapsed == DUE + -(-(end - DUE) // 5) * 5
+    assert not [cancel for cancel in github.cancels() if cancel.at < end], "nothing is cancelled"
+    assert files.state()["run-id"] == ""
+
+
+@halves
+def test_r79_r93_the_other_half_that_comes_after_two_minutes_comes_too_late(github, go, shown):
+    github.never()
+    github.drift(None, at=DUE, **shown)
+    github.drift(None, at=BY + 0.5, run=WHOLE, job=WHOLE)
+    result = go()
+    assert result.kind == "worker_failed"
+    assert "not in both its run and its job" in result.message
+    assert len(github.dispatches()) == 1
+
+
+@pytest.mark.parametrize("run", [True, False])
+@pytest.mark.parametrize("job", [True, False])
+def test_r93_a_child_whose_other_half_says_success_has_succeeded(github, go, run, job):
+    """A job that lagged behind may have run: then its end is the result, and no reason to fall back either way."""
+    github.plan(ends_after=DUE - 1, conclusion="success")
+    hidden = {"status": "queued", "conclusion": None}
+    github.drift(None, at=0, run={} if run else hidden, job={} if job else hidden)
+    github.drift(None, at=DUE + 31, run={"status": "completed", "conclusion": "success"})
+    github.drift(None, at=DUE + 31, job={"status": "completed", "conclusion": "success"})
+    result = go()
+    assert len(github.dispatches()) == 1
+    if run or job:
+        assert result.ok
+        assert not github.cancels()
+    else:  # nothing showed an end, so it was cancelled, and then it turned out to have succeeded
+        assert result.kind == "race"
+
+
+@pytest.mark.parametrize("which", ["run", "job"])
+def test_r94_a_half_ended_child_that_had_a_runner_spends_its_budget(github, go, which):
+    github.plan(runner_after=20, runs_for=None)
+    github.drift(None, at=100, **{which: {"status": "completed"}})
+    result = go(execution_timeout_minutes="10")
+    assert result.kind == "execution_timeout"
+    assert len(github.dispatches()) == 1
+    assert given_up_at(github) == [75.0 + 600]
+
+
+@pytest.mark.parametrize("which", ["run", "job"])
+def test_r79_a_half_end_that_is_first_seen_after_the_cancellation_is_waited_for_as_ever(github, go, which):
+    github.never()
+    github.drift(None, at=DUE + 1, **{which: {"status": "completed"}})
+    assert go().ok
+    assert given_up_at(github) == [DUE]
+    assert len(github.dispatches()) == 2
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -622,6 +733,58 @@ def test_r87_the_end_reports_what_was_seen_last_and_stops(github, go, files, lin
     assert github.requests[-1].at == BY
     assert len(github.cancels()) == 1
     assert any("cancelling child 1001, look 25" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("run", "job"),
+    [
+        ("cancelled", "failure"),
+        ("cancelled", "skipped"),
+        ("failure", "cancelled"),
+        ("failure", "failure"),
+        ("success", "cancelled"),
+        ("success", "skipped"),
+    ],
+)
+def test_r87_of_a_child_that_was_seen_to_have_ended_nothing_is_left(github, go, files, lines, *, run, job):
+    """It ended, but not as a cancellation before any execution: no fallback, and nothing to clean up either."""
+    github.plan(runner_after=None)
+    github.drift(None, at=DUE + 3, run={"conclusion": run}, job={"conclusion": job})
+    result = go()
+    assert result.kind == "cancel_unconfirmed"
+    assert len(github.dispatches()) == 1
+    assert len(github.cancels()) == 1
+    assert github.requests[-1].at == BY, "and it is not looked at again"
+    assert result.state == {}
+    assert not any(files.state().values())
+    assert "cleanup" not in result.message
+    assert "Cleanup" not in files.summary()
+    assert lines[-1].startswith("cancel_unconfirmed; polling has finished. View worker job logs here: ")
+
+
+@pytest.mark.parametrize(("run", "job"), [("cancelled", None), (None, "cancelled"), (None, None), ("failure", None)])
+def test_r87_of_a_child_whose_end_does_not_say_how_something_is_left(github, go, files, run, job):
+    github.plan(runner_after=None)
+    github.drift(None, at=DUE + 3, run={"conclusion": run}, job={"conclusion": job})
+    result = go()
+    assert result.kind == "cancel_unconfirmed"
+    assert result.state["run-id"] == files.state()["run-id"] == "1001"
+    assert "cleanup of 1001: unconfirmed" in result.message
+
+
+@pytest.mark.parametrize(("plan", "kind"), [({"cancel_after": None}, "cancel_unconfirmed"), ({"cancel_after": 90}, "")])
+def test_r127_the_wait_ends_when_the_candidate_is_given_up(github, go, files, plan, kind):
+    github.plan(runner_after=None, **plan)
+    result = go(runners=TWO)
+    assert result.kind == kind
+    assert result.attempts[0].queued_seconds == 600
+    assert "| linux-amd64-cpu16 | 10 min |" in files.summary()
+
+
+def test_r127_a_runner_that_came_while_it_was_cancelled_ends_the_wait(github, go):
+    github.plan(runner_after=None, runner_after_cancel=1)
+    (attempt,) = go().attempts
+    assert 600 <= attempt.queued_seconds <= 605
 
 
 def test_r87_the_last_observation_is_the_last_one(github, go):

@@ -160,23 +160,24 @@ def test_r62_a_404_after_confirmation_is_not_waited_for(go, github, clock, after
     github.plan_all(runner_after=None)
     github.fail("parent", skip=after, status=404, times=None)
     result = go()
-    assert result.kind == "api_error"
+    assert result.kind == "parent_changed"
     assert "404" in result.message
     assert len(github.dispatches()) == after - 1
     assert clock.elapsed <= 80
     github.assert_all_ended()
 
 
-def test_r62_no_further_dispatch_renews_the_grace(go, github):
+@pytest.mark.parametrize("coming", COMING.values(), ids=COMING)
+def test_r62_no_further_dispatch_renews_the_grace(go, github, coming):
     github.plan_all(runner_after=None)
-    github.parent(617, missing=True)
+    github.parent(617, **coming)
     result = go()
-    assert result.kind == "api_error"
+    assert result.kind == "parent_changed"
     assert len(github.dispatches()) == 1
     github.assert_all_ended()
 
 
-@pytest.mark.parametrize("status", ["completed", "unknown", "", None])
+@pytest.mark.parametrize("status", ["completed", "unknown", "", None, "queued", "requested", "pending", "waiting"])
 def test_r62_an_end_between_confirmation_and_dispatch_blocks_it(go, github, status):
     github.fail("parent", takes=2)
     github.parent(1, status=status)

@@ -531,7 +531,7 @@ def assert_post_found_it(seen: Seen) -> None:
         "request-id": github.children[0].request_id,
         "workflow": "runner-worker.yml",
     }
-    assert "its dispatch was cut off" in seen.post.output
+    assert "looking for the run named" in seen.post.output
     assert_post_ended_it(seen, "1001")
 
 

@@ -64,11 +64,11 @@ the worker succeeded
 
 - [View worker job logs here]({JOB}) · [Artifacts of the run]({RUN}#artifacts)
 
-| # | Runner | Waited | Ran | Outcome | Child run | Logs |
-| --- | --- | --- | --- | --- | --- | --- |
+| # | Runner | Waited | Ran | Outcome | Child run |
+| --- | --- | --- | --- | --- | --- |
 | 1 | linux-amd64-gpu-h100-latest-1 | 10 min 1 s |  | no runner in time, cancelled | \
-[10]({SERVER}/o/r/actions/runs/10) | [View worker job logs here]({SERVER}/o/r/actions/runs/10/job/20) |
-| 2 | linux-amd64-gpu-l4-latest-1 | 45 s | 12 min 5 s | success | [11]({RUN}) | [View worker job logs here]({JOB}) |
+[10]({SERVER}/o/r/actions/runs/10) |
+| 2 | linux-amd64-gpu-l4-latest-1 | 45 s | 12 min 5 s | success | [11]({RUN}) |
 
 #### Candidates
 
@@ -145,6 +145,31 @@ class TestLinks:
         only_url = replace(SECOND, job_url=url, run_url=url, run_id=0, job_id=0)
         assert worker_link(only_url, **PLACE) is None
 
+    @pytest.mark.parametrize("job", [{}, {"job_url": "", "job_id": 0}], ids=str)
+    def test_the_link_is_there_once(self, job):
+        last = replace(SECOND, **job)
+        for message in (f"did not end. {logs_line(last, **PLACE)}", f"{logs_line(last, **PLACE)}; more"):
+            result = Result(ok=False, kind="worker_failed", message=message, attempts=(FIRST, last))
+            text = shown(result)
+            assert text.count(summary.LOGS) == 1
+            assert "**Error:** did not end\n" in text or "**Error:** ; more\n" in text
+
+    def test_each_worker_has_it_once(self):
+        other = replace(SECOND, worker=2, run_id=31, job_id=32, job_url=f"{SERVER}/o/r/actions/runs/31/job/32")
+        lines = [logs_line(one, **PLACE) for one in (SECOND, other)]
+        for message in (f"worker 1: x. {lines[0]}; worker 2: y. {lines[1]}", f"x. {lines[0]}. {lines[1]}"):
+            text = shown(Result(ok=True, message=message, attempts=(SECOND, other)), workers=2)
+            assert text.count(summary.LOGS) == 2
+            assert "worker 1: x; worker 2: y\n" in text or "\nx\n" in text
+
+
+@pytest.mark.parametrize("outcome", ["", "parent_cancelled"])
+def test_an_interrupted_wait_is_shown_as_one(outcome):
+    cut = replace(FIRST, outcome=outcome, queued_seconds=65.0)
+    text = shown(Result(ok=False, kind="parent_cancelled", message="m", attempts=(cut,)))
+    assert "| 1 min 5 s |  | interrupted |" in text
+    assert "not known" not in text
+
 
 class TestWorkers:
     def test_each_worker_has_its_links(self):
@@ -181,13 +206,13 @@ def test_foreign_text_stays_text(message, label, outcome, group):
     assert "<" not in plain
     assert "`" not in plain
     rows = [line for line in plain.splitlines() if line.startswith("| 1 |")]
-    assert [row.count("|") for row in rows] == [8, 6]
+    assert [row.count("|") for row in rows] == [7, 6]
     assert all(url.startswith(f"{SERVER}/o/r/actions/runs/10") for url in re.findall(r"\]\(([^)]*)\)", plain))
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0 s"), (59.4, "59 s"), (59.6, "1 min"), (61, "1 min 1 s"), (3600, "1 h"), (7500, "2 h 5 min")],
+    [(0, "0 s"), (5.0, "5 s"), (59.4, "59 s"), (59.6, "1 min"), (61, "1 min 1 s"), (3600, "1 h"), (7500, "2 h 5 min")],
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
