@@ -39,7 +39,8 @@ module.exports = function run(command) {
   // a pipe that ends when this process does, so that nothing is dispatched after the post step has looked.
   const env = { ...process.env, SGPU_POST_STEP: command === "acquire" ? "1" : "" };
   const options = { stdio: ["pipe", "inherit", "inherit"], env };
-  child = spawn(python, ["-I", "-u", join(__dirname, "run.py"), command], options);
+  const held = command === "acquire" ? ["--held"] : [];
+  child = spawn(python, ["-I", "-u", join(__dirname, "run.py"), command, ...held], options);
   child.stdin.on("error", () => {});
   child.on("error", (error) => fail(command, `${python} cannot be started: ${error.code}`));
   child.on("exit", (code, signal) => {

@@ -121,7 +121,7 @@ def main(argv: Sequence[str], env: Mapping[str, str] | None = None, tools: Tools
     known = os.environ if env is None else env
     screen = Screen(known)
     try:
-        args = _parsed(list(argv))
+        args = _parsed(list(argv), known)
         return screen.flushed() if args is None else _Command(known, tools or Tools(), screen).run(args)
     except SgpuError as error:
         return _told(screen, str(error), error.message, USAGE)
@@ -131,9 +131,9 @@ def main(argv: Sequence[str], env: Mapping[str, str] | None = None, tools: Tools
         return INTERRUPTED
 
 
-def _parsed(argv: list[str]) -> argparse.Namespace | None:
+def _parsed(argv: list[str], env: Mapping[str, str]) -> argparse.Namespace | None:
     """Give the arguments; None after the help was printed."""
-    options.refuse_token(argv)
+    options.refuse_token(argv, env)
     try:
         return parser().parse_args(argv)
     except (SystemExit, OSError):  # who asked for help may have left

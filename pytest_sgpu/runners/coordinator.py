@@ -51,17 +51,16 @@ def run(
     except SgpuError as error:
         return refused(error, env, clock, log, secret)
     crew = _Crew(settings, Client(transport, clock, secret, settings.repository, conditional=settings.conditional))
-    _warn(settings, recorder)
+    interrupted = False
     try:
+        _warn(settings, recorder)
         crew.work(clock, recorder)
-        result = crew.result(recorder.state)
     except KeyboardInterrupt:
-        result = crew.interrupted(recorder.state)
-        recorder.tell(f"{result.kind}: {result.message}")
+        interrupted = True
     try:
-        return _told(result, crew, recorder)
-    except KeyboardInterrupt:  # another signal for the same reason: nothing is half told for that
-        return _told(result, crew, recorder)
+        return _told(crew, recorder, interrupted=interrupted)
+    except KeyboardInterrupt:  # another signal: nothing is left half told for that
+        return _told(crew, recorder, interrupted=interrupted)
 
 
 def cleanup(
@@ -76,8 +75,11 @@ def cleanup(
     return clean_up(state, env, transport, clock, log)
 
 
-def _told(result: Result, crew: _Crew, recorder: Recorder) -> Result:
+def _told(crew: _Crew, recorder: Recorder, *, interrupted: bool) -> Result:
     settings = crew.settings
+    result = crew.interrupted(recorder.state) if interrupted else crew.result(recorder.state)
+    if interrupted:
+        recorder.tell(f"{result.kind}: {result.message}")
     result = recorder.finish(result)
     recorder.summarise(
         result,

@@ -12,6 +12,7 @@ from typing import NoReturn
 from pytest_sgpu.errors import OptionError
 from pytest_sgpu.runners import refs
 
+_LEAST_TOKEN = 8  # characters; a shorter one is a word, that may be in anything
 _PREFIX = "INPUT_"
 _STATE = "STATE_"
 _NAMES = ("run-id", "request-id", "workflow")  # of a child, as the state of a step has them
@@ -202,9 +203,12 @@ def _kept(env: Mapping[str, str]) -> dict[str, str]:
     return {name.removeprefix(_STATE).replace("_", "-"): env[name] for name in variables}
 
 
-def refuse_token(argv: list[str]) -> None:
+def refuse_token(argv: list[str], env: Mapping[str, str]) -> None:
     """Raise OptionError for a token among the arguments, without showing it: other processes can read them."""
-    if any(re.match(r"--?(?:github[-_])?token(?:=|$)", word, re.IGNORECASE) for word in argv):
+    tokens = {env.get(name, "").strip() for name in ("GITHUB_TOKEN", "INPUT_TOKEN")}
+    words = [token for token in tokens if len(token) >= _LEAST_TOKEN]
+    named = any(re.match(r"--?(?:github[-_])?token(?:=|$)", word, re.IGNORECASE) for word in argv)
+    if named or any(token in word for token in words for word in argv):
         raise OptionError(
             "a token is never an option: everybody on the machine can read a command line",
             "set the variable GITHUB_TOKEN (or INPUT_TOKEN)",

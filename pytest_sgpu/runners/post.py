@@ -17,7 +17,7 @@ from pytest_sgpu.runners.ports import Attempt, Clock, Result, Transport
 from pytest_sgpu.runners.record import Log, Recorder, say
 from pytest_sgpu.runners.sightings import JobsSeen, RunSeen
 from pytest_sgpu.runners.summary import logs_line
-from pytest_sgpu.runners.text import markdown, one_line
+from pytest_sgpu.runners.text import markdown, one_line, without
 
 _SEARCH = 60.0  # seconds; a cancelled job ends five minutes after it was cancelled, whatever its post steps do
 _JOB_WINDOW = 4.0  # seconds; less than the pause before a second try
@@ -75,11 +75,16 @@ def clean_up(state: Mapping[str, str], env: Mapping[str, str], transport: Transp
 
 def refused(error: SgpuError, state: Mapping[str, str], env: Mapping[str, str], clock: Clock, log: Log = say) -> Result:
     """Say what is wrong, and what is therefore left as it is (R116)."""
-    recorder = Recorder(env, clock, log)
-    kept = ", ".join(one_line(value, 120) for name, value in state.items() if _NAME.fullmatch(name) and value.strip())
+    secret = (env.get("GITHUB_TOKEN", "").strip() or env.get("INPUT_TOKEN", "")).strip()
+    recorder = Recorder(env, clock, log, secret)
+    kept = ", ".join(
+        one_line(without(secret, value), 120)
+        for name, value in state.items()
+        if _NAME.fullmatch(name) and value.strip()
+    )
     if not kept:
         return Result(ok=True, message="nothing to clean up")
-    message = f"{error.message}; the cleanup was not tried, this child may still be active: {kept}"
+    message = f"{without(secret, error.message)}; the cleanup was not tried, this child may still be active: {kept}"
     recorder.tell(f"config: {message}")
     if error.hint:
         recorder.tell(f"hint: {error.hint}")
@@ -100,8 +105,8 @@ def _job(one: _Left, now: float) -> Generator[Action, Observation, None]:
 
 
 def _steps(one: _Left, now: float) -> Generator[Action, Observation, bool]:
-    if one.run_id and one.request_id and (yield from _is_foreign(one, now)):
-        one.run_id = 0
+    if one.run_id and one.request_id:
+        yield from _checked(one, now)
         now = (yield Wait(now)).ended
     if not one.run_id:
         yield Note("recover", f"looking for {one.shown}")
@@ -117,16 +122,19 @@ def _steps(one: _Left, now: float) -> Generator[Action, Observation, bool]:
     return (yield from clean(one.run_id, now, force=one.force)) and not one.twins
 
 
-def _is_foreign(one: _Left, now: float) -> Generator[Action, Observation, bool]:
-    """Look once whether the run has the name of another coordinator's child: that one is not ours to end (R115)."""
+def _checked(one: _Left, now: float) -> Generator[Action, Observation, None]:
+    """Look once whether the run is the child (R115): what it turns out not to be is looked for by its name.
+
+    One that cannot be looked at is taken for what the state says.
+    """
     run = (yield ReadRun(one.run_id, now + _JOB_WINDOW)).answer
-    if not isinstance(run, RunSeen) or run.title == one.request_id:
-        return False
-    # Without a run-name the title of our own child is that of its workflow.
-    foreign = bool(REQUEST_ID.fullmatch(run.title)) or run.event != "workflow_dispatch" or run.id == one.parent
-    if foreign:
-        yield Note("recover", f"run {one.run_id} is another one ({one_line(run.title, 120)}) and is left alone")
-    return foreign
+    if isinstance(run, RunSeen) and run.title != one.request_id:
+        # Without a run-name the title of our own child is that of its workflow.
+        path = run.path.partition("@")[0]
+        ours = run.event == "workflow_dispatch" and path in ("", f".github/workflows/{one.workflow or path}")
+        if not ours or REQUEST_ID.fullmatch(run.title) or run.id == one.parent:
+            yield Note("recover", f"run {one.run_id} is another one ({one_line(run.title, 120)}) and is left alone")
+            one.run_id = 0
 
 
 def _result(children: list[_Left], recorder: Recorder, env: Mapping[str, str]) -> Result:
@@ -170,7 +178,7 @@ def _left(state: Mapping[str, str], env: Mapping[str, str]) -> list[_Left]:
     for worker, values in sorted(known.items()):
         run_id = values.get("run-id", "0")
         if not _RUN_ID.fullmatch(run_id):
-            raise OptionError(f"state run-id: {one_line(run_id, 60)!r} is no run id", "expected digits")
+            raise OptionError("state run-id: expected the digits of a run id", "see GITHUB_STATE of the step")
         request_id, workflow = values.get("request-id", ""), values.get("workflow", "")
         if not int(run_id) and not request_id:
             continue  # what is left names no child

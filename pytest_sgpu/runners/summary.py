@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_sgpu.runners.candidates import Candidate
@@ -18,6 +18,7 @@ _FALLBACK = "(link to the run: its job is not known)"
 _URL = r"https?://[A-Za-z0-9._~:/?#=&%-]+"
 _ADDRESS = re.compile(_URL)
 _SENTENCE = re.compile(rf"\.? ?{LOGS}: {_URL}( {re.escape(_FALLBACK)})?")
+_STATE = re.compile(r"run-id(-[0-9]+)?")
 _OUTCOMES = {
     "success": "success",
     "worker_failed": "worker failed",
@@ -79,7 +80,7 @@ def render(
     parts = [
         _head(result, workers),
         page.ends(result.attempts, workers),
-        _cleanup(result.attempts, cleanup),
+        _cleanup(result.state, cleanup),
         page.attempts(result.attempts, workers),
         _candidates(candidates, result.attempts),
     ]
@@ -96,14 +97,25 @@ def _head(result: Result, workers: int) -> str:
     return f"### Runner: failed ({kind}){many}\n\n**Error:** {message or 'no message'}"
 
 
-def _cleanup(attempts: Sequence[Attempt], cleanup: str) -> str:
+def _cleanup(state: Mapping[str, str], cleanup: str) -> str:
     if not cleanup:
         return ""
     if cleanup == "confirmed":
         return "**Cleanup:** confirmed, no child of this job goes on."
-    runs = sorted({attempt.run_id for attempt in attempts if attempt.run_id > 0})
-    which = f"run {', '.join(map(str, runs[-3:]))}" if runs else "a run with the request id above"
-    return f"**Cleanup:** {markdown(cleanup)}. A child may still be active: look at {which} and cancel it there."
+    which = "; ".join(_left(state)) or "the runs below"
+    return f"**Cleanup:** {markdown(cleanup)}. A child may still be active, look for it and cancel it: {which}."
+
+
+def _left(state: Mapping[str, str]) -> list[str]:
+    """Name the children that a state names: by their runs, or by their names while these are not known."""
+    names = []
+    for name, value in state.items():
+        match = _STATE.fullmatch(name)
+        if match and value:
+            names.append(f"run {markdown(value, 40)}")
+        elif name.startswith("request-id") and value and not state.get(name.replace("request-id", "run-id")):
+            names.append(f"the run named {markdown(value, 120)}")
+    return names
 
 
 class _Page:

@@ -829,3 +829,26 @@ def test_r114_state_is_written_by_lines_that_the_runner_takes(github, clock, job
     job.go()
     text = Path(job.env["GITHUB_STATE"]).read_text()
     assert "run-id=1001\n" in text
+
+
+@pytest.mark.parametrize("event", ["push", "workflow_dispatch"])
+def test_r115_an_id_that_is_not_that_of_the_child_is_left_alone_and_the_child_found(event, github, job):
+    """As after a write of the state that was cut off: the name beside the id tells."""
+    github.plan_all(runner_after=None)
+    github.clock.interrupt(100)
+    left = dict(job.go().state)
+    other = github.past("linux-amd64-cpu16", 5).run_id
+    path = ".github/workflows/other.yml"
+    run = {"id": other, "event": event, "path": path, "display_title": "Release", "status": "in_progress"}
+    github.fail("run", run_id=other, times=None, status=200, body=run)
+    result = job.post(left | {"run-id": str(other)})
+    assert result.ok
+    assert not github.cancels(other)
+    assert not github.live()
+
+
+def test_r116_a_token_in_the_state_is_not_told(github, job):
+    said = []
+    result = coordinator.cleanup({"run-id": github.token}, job.env, github, github.clock, said.append)
+    assert result.kind == "config"
+    assert github.token not in result.message + "".join(said)

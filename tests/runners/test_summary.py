@@ -83,10 +83,12 @@ the worker succeeded
 
 def test_r127_the_primary_error_is_there_beside_the_cleanup():
     last = replace(SECOND, outcome="startup_timeout")
-    text = shown(Result(ok=False, kind="startup_timeout", message="no job", attempts=(FIRST, last)), "unconfirmed")
+    state = {"run-id": "11", "request-id": "r", "run-id-4": "17", "request-id-6": "lost", "workflow-6": "w.yml"}
+    result = Result(ok=False, kind="startup_timeout", message="no job", state=state, attempts=(FIRST, last))
+    text = shown(result, "unconfirmed")
     assert "### Runner: failed (startup\\_timeout)" in text
     assert "**Error:** no job" in text
-    assert "**Cleanup:** unconfirmed. A child may still be active: look at run 10, 11 and cancel it there." in text
+    assert "look for it and cancel it: run 11; run 17; the run named lost." in text, "only what is left"
 
 
 def test_r116_confirmed_cleanup_is_reported():
@@ -125,9 +127,11 @@ class TestLinks:
         lost = Attempt(1, {}, "request-1", outcome="dispatch_ambiguous")
         assert worker_link(lost, **PLACE) is None
         assert logs_line(lost, **PLACE) == ""
-        text = shown(Result(ok=False, kind="dispatch_ambiguous", message="m", attempts=(lost,)), "unconfirmed")
+        state = {"run-id": "", "request-id": "request-1"}
+        result = Result(ok=False, kind="dispatch_ambiguous", message="m", state=state, attempts=(lost,))
+        text = shown(result, "unconfirmed")
         assert "none, request id request-1" in text
-        assert "a run with the request id above" in text
+        assert "cancel it: the run named request-1." in text
 
     @pytest.mark.parametrize(
         "url",
