@@ -848,7 +848,7 @@ def test_r115_an_id_that_is_not_that_of_the_child_is_left_alone_and_the_child_fo
 
 
 def test_r116_a_token_in_the_state_is_not_told(github, job):
-    said = []
+    said: list[str] = []
     result = coordinator.cleanup({"run-id": github.token}, job.env, github, github.clock, said.append)
     assert result.kind == "config"
     assert github.token not in result.message + "".join(said)
