@@ -1,9 +1,9 @@
 """``sgpu ...``: what is not a test run.
 
 Exit codes: 0 done; 4 wrong usage, or an error that the user can act on, as pytest has it; 130 interrupted;
-``sgpu finalize`` gives the code of the run that it finishes, ``sgpu runner`` also 1 for a failure. Each command is a
-function from its parsed arguments to an exit code; ``main`` is the one place that turns an expected error into a line
-and a hint, but for ``sgpu runner``, which is also started without the rest of the package.
+``sgpu finalize`` gives the code of the run that it finishes, ``sgpu runner`` and ``sgpu route`` also 1 for a failure.
+Each command is a function from its parsed arguments to an exit code; ``main`` is the one place that turns an expected
+error into a line and a hint, but for those two, which are a slice of their own.
 """
 
 from __future__ import annotations
@@ -31,6 +31,15 @@ USAGE = 4
 INTERRUPTED = 130
 
 _CODES = "exit codes: 0 done, 4 wrong usage or an error that is told, 130 interrupted"
+# Only for the list of commands: what follows the word is read there.
+_SLICES = {
+    "runner": "get a CI runner, with fallback to the next pool; plan and check that",
+    "route": "decide which runner label a job asks for, and say why; translate and check labels",
+}
+_ABOUT = (
+    "What stands beside the queue of GPU tests and is no test run itself. The queue is a plugin of "
+    "pytest: pytest -p sgpu --sgpu-conf=FILE"
+)
 _FINALIZE = """\
 Writes everything that a normal end of a run writes, from the journal in its run directory: verdicts,
 JUnit files, learned weights, the report, the summary of a CI step (GITHUB_STEP_SUMMARY); and prints the
@@ -55,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     if words[:1] == ["runner"]:
         return _runner(words[1:])
+    if words[:1] == ["route"]:
+        return _route(words[1:])
     try:
         args = _parsed(argv)
         code: int = args.command(args)
@@ -75,6 +86,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _runner(words: Sequence[str]) -> int:
     # A slice of its own, with a boundary of its own: it runs where the rest of the package is not installed.
     from pytest_sgpu.runners.command import main as run  # noqa: PLC0415
+
+    return run(words)
+
+
+def _route(words: Sequence[str]) -> int:
+    from pytest_sgpu.runners.route_command import main as run  # noqa: PLC0415
 
     return run(words)
 
@@ -119,8 +136,7 @@ def _written() -> Iterator[None]:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="sgpu",
-        description="What stands beside the queue of GPU tests and is no test run itself. The queue is a plugin of "
-        "pytest: pytest -p sgpu --sgpu-conf=FILE",
+        description=_ABOUT,
         epilog=f"sgpu COMMAND --help says more. {_CODES}",
         allow_abbrev=False,
     )
@@ -163,8 +179,8 @@ def _parser() -> argparse.ArgumentParser:
         help="weight table that learns, or the folder of tables (default: the table of the run)",
     )
     end.set_defaults(command=_finalize)
-    # Only for the list of commands: what follows the word is read there.
-    commands.add_parser("runner", help="get a CI runner, with fallback to the next pool; plan and check that")
+    for name, text in _SLICES.items():
+        commands.add_parser(name, help=text)
     return parser
 
 

@@ -116,18 +116,21 @@ class Client:
         by = getattr(effect, "by", None)
         return (yield from self._ask("GET", path, shape, by, patient=getattr(effect, "patient", False)))
 
-    def read(self, path: str) -> Generator[float, None, tuple[object, str]]:
-        """Read anything of the repository (``path`` from the repository on) with the same retries.
+    def read(
+        self, path: str, *, kind: type[dict[str, object] | list[object]] = dict, by: float | None = None
+    ) -> Generator[float, None, tuple[object, str]]:
+        """Read anything of the repository (``path`` from the repository on) with the same retries, until ``by``.
 
-        Gives the decoded body, and why there is none ("": there is one); yields monotonic times to wait for.
+        Gives the decoded body, an object or whatever ``kind`` says, and why there is none ("": there is one); yields
+        monotonic times to wait for.
         """
         bodies: list[object] = []
 
         def keep(body: object) -> Answer:
             bodies.append(body)
-            return "" if isinstance(body, dict) else None
+            return "" if isinstance(body, kind) else None
 
-        seen = yield from self._ask("GET", self._root + path, keep, None)
+        seen = yield from self._ask("GET", self._root + path, keep, by)
         return (None, seen.failure.text) if seen.failure else (bodies[-1], "")
 
     def _read(self, effect: Effect) -> tuple[str, Shape]:

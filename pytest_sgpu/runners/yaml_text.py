@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from pytest_sgpu.runners.text import one_line
 EXTRA = 'pip install "pytest-sgpu[runners]"'
 
 _LONGEST_VALUE = 60
+_TAGGED = re.compile(r"(?:&\S+\s+)?!")  # where a scalar starts: an anchor may stand before the tag
+_TAG_BEFORE = re.compile(r"(?:^|\s)!\S*\s+$")  # or behind it, and then ruamel.yaml says that the scalar starts there
+_LONGEST_TAG = 200
+_DEEPEST = 32  # brackets within brackets; ruamel.yaml takes seconds over a thousand of them, and then gives up
 
 
 class PlacedError(Exception):
@@ -34,9 +39,13 @@ class Value:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text(Value):
-    """A scalar, as it is written: ``true`` is the text "true", and nothing at all is ""."""
+    """A scalar, as it is written: ``true`` is the text "true", and nothing at all is "".
+
+    ``plain``: without quotes, block sign or tag, so that it may stand for a number, a flag or null.
+    """
 
     text: str
+    plain: bool = False
 
     def __str__(self) -> str:
         """Give it on one line, for a message."""
@@ -56,9 +65,10 @@ class Sequence(Value):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapping(Value):
-    """A mapping; its keys are texts, each there once."""
+    """A mapping; its keys are texts, each there once. ``repeated``: keys that a later one of the name replaced."""
 
     entries: tuple[tuple[Text, Value], ...]
+    repeated: tuple[Text, ...] = ()
 
     def __str__(self) -> str:
         """Name it in a message."""
@@ -77,23 +87,26 @@ class Mapping(Value):
         return iter(self.entries)
 
 
-def parse(text: str, name: str) -> Value | None:
+def parse(text: str, name: str, *, lenient: bool = False) -> Value | None:
     """Give the one document of a YAML text, or None when there is nothing in it.
 
     Aliases are followed. Raises PlacedError for what is no YAML, has a key twice, a key that is no text, a merge key
     (GitHub knows none) or an alias that contains itself; SgpuError, which names the file ``name``, when ruamel.yaml
-    is not installed.
+    is not installed. ``lenient``: the last of equal keys counts, and ``<<`` is a key like any other.
     """
     try:
         from ruamel.yaml import YAML  # noqa: PLC0415 # an extra: only this module needs it
         from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
+        from ruamel.yaml.scanner import Scanner  # noqa: PLC0415
     except ImportError:
         raise SgpuError(f"{name}: cannot be checked, since ruamel.yaml is not installed", EXTRA) from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an anchor may be used again
-            root = YAML(typ="safe", pure=True).compose(text)
-            return None if root is None else _Reader().read(root)
+            reader = YAML(typ="safe", pure=True)
+            reader.Scanner = _shallow(Scanner)
+            root = reader.compose(text)
+            return None if root is None else _Reader(text, lenient=lenient).read(root)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -104,10 +117,24 @@ def parse(text: str, name: str) -> Value | None:
         raise PlacedError(f"no valid YAML: {one_line(error)}", 1, 1) from None
 
 
+def _shallow(scanner: type) -> type:
+    """Give a scanner that refuses brackets which nest deeper than anybody writes them."""
+
+    class Shallow(scanner):  # type: ignore[misc]
+        def fetch_flow_collection_start(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+            if len(self.flow_context) >= _DEEPEST:
+                raise PlacedError("nested too deeply", self.reader.line + 1, self.reader.column + 1)
+            super().fetch_flow_collection_start(*args, **kwargs)
+
+    return Shallow
+
+
 class _Reader:
     """Turns the nodes of ruamel.yaml into values; each node once, however often an alias leads there."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str, *, lenient: bool) -> None:
+        self._text = text
+        self._lenient = lenient
         self._done: dict[int, Value] = {}
         self._begun: set[int] = set()
 
@@ -124,23 +151,40 @@ class _Reader:
 
     def _made(self, node: Any, place: tuple[int, int]) -> Value:  # noqa: ANN401
         if isinstance(node.value, str):
-            return Text(*place, node.value)
+            return Text(*place, node.value, node.style is None and not self._tagged(node.start_mark.index))
         if not node.value or not isinstance(node.value[0], tuple):
             children = tuple(self.read(child) for child in node.value)
             is_mapping = node.id == "mapping"
             return Mapping(*place, ()) if is_mapping else Sequence(*place, children)
         entries: dict[str, tuple[Text, Value]] = {}
+        repeated: list[Text] = []
         for key, child in node.value:
-            name = self.read(key)
-            if not isinstance(name, Text):
-                raise PlacedError("a key is no text", name.line, name.column)
-            if name.text == "<<":
-                raise PlacedError("GitHub knows no merge keys ('<<')", name.line, name.column)
+            name = self._key(key)
             if name.text in entries:
-                first = entries[name.text][0].line
-                raise PlacedError(f"the key {name} is there twice, first in line {first}", name.line, name.column)
+                first = entries[name.text][0]
+                if not self._lenient:
+                    raise PlacedError(f"the key {name} is there twice, first in line {first.line}", *_place(name))
+                repeated.append(first)
             value = self.read(child)
             if isinstance(value, Text) and not value.text:  # nothing is there: its place would be that of what follows
-                value = Text(name.line, name.column, "")
+                value = Text(*_place(name), "", value.plain)
             entries[name.text] = (name, value)
-        return Mapping(*place, tuple(entries.values()))
+        return Mapping(*place, tuple(entries.values()), tuple(repeated))
+
+    def _tagged(self, start: int) -> bool:
+        if _TAGGED.match(self._text, start):
+            return True
+        before = self._text[max(start - _LONGEST_TAG, 0) : start]
+        return self._text.startswith("&", start) and bool(_TAG_BEFORE.search(before))
+
+    def _key(self, node: Any) -> Text:  # noqa: ANN401
+        name = self.read(node)
+        if not isinstance(name, Text):
+            raise PlacedError("a key is no text", *_place(name))
+        if name.text == "<<" and not self._lenient:
+            raise PlacedError("GitHub knows no merge keys ('<<')", *_place(name))
+        return name
+
+
+def _place(value: Value) -> tuple[int, int]:
+    return value.line, value.column

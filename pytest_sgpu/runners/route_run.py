@@ -1,0 +1,192 @@
+"""The commands of the routing, each from its arguments to what is printed, written, and its exit code."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from pytest_sgpu.errors import ConfError, OptionError, SgpuError
+from pytest_sgpu.runners import files, route_decision, route_files, route_options, route_text
+from pytest_sgpu.runners.route_decision import Decided, Tools
+from pytest_sgpu.runners.route_screen import RouteScreen
+from pytest_sgpu.runners.routing import check, mapping, matrix, simulate, trace, workflows
+from pytest_sgpu.runners.routing.check import Texts, placed
+from pytest_sgpu.runners.routing.fleets import Fleets
+from pytest_sgpu.runners.routing.mapping import LabelMap
+from pytest_sgpu.runners.routing.problems import Problem
+from pytest_sgpu.runners.routing.rollout import Rollout
+from pytest_sgpu.runners.text import one_line
+
+PROG = "sgpu route"
+FAILED, USAGE, INTERRUPTED = 1, 4, 130
+MATRIX_OUTPUT = "test-matrix"
+
+
+class Commands:
+    """The five commands, with what they share."""
+
+    def __init__(self, env: Mapping[str, str], tools: Tools, screen: RouteScreen) -> None:
+        self._env = env
+        self._tools = tools
+        self._screen = screen
+
+    def prefix(self, args: argparse.Namespace) -> int:
+        """Decide, print, and append to GITHUB_OUTPUT; every failure of that is a fallback (Q110, Q111)."""
+        asked = route_options.asked(args, needs_source=True)
+        made = route_decision.decided(asked, self._env, self._tools)
+        outputs = made.outputs.of(made.decision)
+        written = True
+        try:
+            files.append(self._env, files.OUTPUT, outputs)
+        except SgpuError as error:  # a step without outputs is one with the default fleet
+            written = False
+            self._screen.warn(f"{PROG} prefix", error.message, error.hint)
+        self._told(made)
+        if args.json:
+            self._screen.say(route_text.document(route_text.decision_json(made, explained=args.explain)))
+        else:
+            self._screen.lines(route_text.pairs(outputs) + (route_text.explained(made) if args.explain else []))
+        return FAILED if args.strict and (made.decision.is_fallback or not written) else 0
+
+    def _told(self, made: Decided) -> None:
+        title = f"{PROG} {route_options.PREFIX}"
+        self._screen.problems(made.problems)
+        if made.decision.is_fallback:
+            self._screen.warn(title, f"the default fleet is asked: {made.decision.source}", made.hint)
+            return
+        for warning in made.decision.warnings:
+            self._screen.warn(title, warning)
+
+    def matrix(self, args: argparse.Namespace) -> int:
+        """Translate a matrix; with an error nothing is printed or written (Q113)."""
+        fleets = route_decision.read_fleets(args.fleets)
+        label_map = self._mapping(args.arc, fleets)
+        text, source = route_files.argument(args.matrix)
+        made = matrix.translate(text, source, args.prefix, label_map, fleets)
+        if label_map.usable:  # else they are problems of the matrix already
+            self._screen.problems(label_map.problems)
+        self._screen.problems(made.problems, "warning")
+        errors = [problem for problem in made.problems if problem.severity == "error"]
+        if errors or made.text is None:
+            for problem in errors:
+                self._screen.complain(route_text.problem_line(problem))
+                self._screen.note("error", f"{PROG} matrix", f"{problem.message} ({problem.hint})".replace(" ()", ""))
+            return FAILED
+        answer = route_text.armoured(made.text)
+        files.append(self._env, files.OUTPUT, {MATRIX_OUTPUT: answer})
+        if args.json:
+            self._screen.say(answer)
+            return 0
+        told = [f"# mapping: {label_map.source}", *route_text.matrix_lines(made)] if args.explain else []
+        for one in made.dropped:
+            self._screen.complain(f"left out: config {one_line(one.config)}: {one_line(one.reason)}")
+        self._screen.lines([f"{MATRIX_OUTPUT}={answer}", *told])
+        return 0
+
+    def label(self, args: argparse.Namespace) -> int:
+        """Trace labels for what is asked, or show them in every state."""
+        asked = route_options.asked(args, needs_source=False)
+        fleets = route_decision.read_fleets(args.fleets)
+        label_map = self._mapping(args.arc, fleets)
+        if not label_map.usable:
+            raise ConfError(str(label_map.problems[0]) if label_map.problems else f"{label_map.source}: no table in it")
+        if not asked.has_source:
+            return self._states(args, label_map, fleets)
+        made = route_decision.decided(asked, self._env, self._tools)
+        self._told(made)
+        traced = [trace.trace(label, made.request, made.decision, label_map, fleets) for label in args.labels]
+        if args.json:
+            self._screen.say(route_text.document([asdict(one) for one in traced]))
+        else:
+            self._screen.lines([line for one in traced for line in trace.lines(one)])
+        is_known = self._all_known(args.labels, label_map, fleets)
+        return FAILED if not is_known or (args.strict and made.decision.is_fallback) else 0
+
+    def _all_known(self, labels: Sequence[str], label_map: LabelMap, fleets: Fleets) -> bool:
+        unknown = trace.unknown(labels, label_map, fleets)
+        for message, hint in unknown:
+            self._screen.complain(f"{PROG}: error: {message}")
+            if hint:
+                self._screen.complain(f"  hint: {hint}")
+            self._screen.note("error", f"{PROG} label", f"{message} ({hint})" if hint else message)
+        return not unknown
+
+    def _states(self, args: argparse.Namespace, label_map: LabelMap, fleets: Fleets) -> int:
+        given = [name for name in _NEEDS_ROLLOUT if getattr(args, name.replace("-", "_"))]
+        if given:
+            raise OptionError(f"--{given[0]} says nothing without a rollout text", "--config FILE")
+        canary = fleets.is_canary(args.repo)
+        if not args.json:
+            self._screen.lines(trace.table(args.labels, label_map, fleets, canary=canary))
+            return 0 if self._all_known(args.labels, label_map, fleets) else FAILED
+        found = [
+            {"label": label, "state": str(place), "prefix": place.prefix_for(canary=canary)}
+            | {"final": asdict(trace.final(label, place, label_map, fleets, canary=canary))}
+            for label in args.labels
+            for place in fleets.places
+        ]
+        self._screen.say(route_text.document(found))
+        return 0 if self._all_known(args.labels, label_map, fleets) else FAILED
+
+    def lint(self, args: argparse.Namespace) -> int:
+        """Check everything that is given, and what is used by default."""
+        problems, checked = self._linted(args)
+        if args.json:
+            self._screen.say(route_text.document([route_text.problem_json(problem) for problem in problems]))
+        else:
+            self._screen.lines([*map(route_text.problem_line, problems), route_text.counted(problems, checked)])
+        for problem in problems:
+            self._screen.note(problem.severity, f"{PROG} lint", problem.message, problem)
+        return FAILED if any(problem.severity == "error" for problem in problems) else 0
+
+    def _linted(self, args: argparse.Namespace) -> tuple[tuple[Problem, ...], int]:
+        rollout: Rollout | None = None
+        source = ""
+        if args.config:
+            rollout, source = route_decision.read_rollout(args.config)
+        found = route_files.workflows(args.workflows) if args.workflows else ()
+        read = [workflows.read_workflow(route_files.read(path), one_line(path)) for path in found]
+        file = route_files.short(route_files.fleets(args.fleets))
+        checked = 2 + (rollout is not None) + len(read)
+        try:
+            fleets = route_decision.read_fleets(args.fleets)
+        except ConfError as error:  # what depends on it cannot be checked
+            others = (*(rollout.problems if rollout else ()), *(one for flow in read for one in flow.problems))
+            return (placed(error.message, file, error.hint), *others), checked - 1
+        label_map = self._mapping(args.arc, fleets)
+        return check.check(Texts(fleets, label_map, rollout, source, tuple(read))), checked
+
+    def simulate(self, args: argparse.Namespace) -> int:
+        """Try a rollout text on many users."""
+        if not args.config:
+            raise OptionError("no rollout text: --config is not given", "--config FILE")
+        users = route_options.whole("--users", args.users, 1, route_options.MOST_USERS)
+        days = route_options.whole("--days", args.days, 1, route_options.MOST_DAYS)
+        seed = route_options.whole("--seed", args.seed, 0, 10**18)
+        fleets = route_decision.read_fleets(args.fleets)
+        rollout, source = route_decision.read_rollout(args.config)
+        self._screen.problems(rollout.problems)
+        if not rollout.usable:
+            self._screen.complain(f"{PROG}: error: {one_line(f'{source}: {rollout.why}', 1000)}")
+            return FAILED
+        asked = route_options.request(args)
+        report = simulate.simulate(rollout, fleets, users, days, seed, key=route_options.key(args.key), request=asked)
+        if args.json:
+            self._screen.say(route_text.document(asdict(report) | {"is_ok": report.is_ok}))
+        else:
+            self._screen.lines(simulate.lines(report))
+        return 0 if report.is_ok else FAILED
+
+    @staticmethod
+    def _mapping(path: str, fleets: Fleets) -> LabelMap:
+        file = route_files.mapping(path)
+        return mapping.parse_mapping(
+            route_files.read(file), route_files.short(file), fleets.pins.key if fleets.pins else ""
+        )
+
+
+_NEEDS_ROLLOUT = (
+    *("actor", "author", "branch", "ref-type", "workflow", "check-experiments", "opt-out-experiments"),
+    *("label", "pr", "draw", "rollout-key", "strict"),
+)

@@ -1,0 +1,98 @@
+"""Cuts a rollout text into settings and user lines, and takes off what Markdown puts around them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pytest_sgpu.runners.routing.problems import Problem, shown
+
+SEPARATOR = "---"
+MOST_LINES = 125_000
+"""Of a rollout text; more take longer to read than a job should wait for a decision."""
+_MOST_TOLD = 100
+
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`]*)[ \t]*")
+_FENCE_WORDS = ("", "yaml", "yml", "json")
+_EXPERIMENTS = re.compile(r"""["']?experiments["']?[ \t]*:""")
+_ALONE = f"only a line that is '{SEPARATOR}' alone ends the settings"
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """The parts of a rollout text: the settings keep their line numbers, the users begin at ``users_line``."""
+
+    settings: str
+    users: list[str]
+    users_line: int
+    problems: list[Problem]
+
+
+def count_lines(text: str) -> int:
+    """Count the lines of a text, whichever way they end."""
+    return text.count("\n") + text.count("\r") - text.count("\r\n") + 1
+
+
+def cut(text: str, source: str) -> Sections:
+    """Cut at the first line that is ``---`` alone. Without one it is all settings, or all users; raises nothing."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    problems: list[Problem] = []
+
+    def warn(line: int, message: str, hint: str = "") -> None:
+        problems.append(Problem(source, line, "warning", message, hint))
+
+    begin = _document_start(lines)
+    if begin:
+        warn(begin, f"'{SEPARATOR}' before the settings is taken as the start of a YAML document", "leave it out")
+        lines[begin - 1] = ""
+    end = next((place for place, line in enumerate(lines) if line.strip() == SEPARATOR), -1)
+    if end < 0 and any(map(_EXPERIMENTS.match, lines)):
+        end = len(lines)
+        warn(0, f"there is no line '{SEPARATOR}': all of it is taken as settings, and there are no users")
+    elif end < 0 and text.strip():
+        warn(0, f"there is no line '{SEPARATOR}': all of it is taken as user lines, and there are no experiments")
+    settings = lines[: max(end, 0)]
+    for place, line in enumerate(settings, 1):
+        if SEPARATOR in line and len(problems) < _MOST_TOLD:
+            where = "in a comment" if "#" in line.partition(SEPARATOR)[0] else "within a line"
+            warn(place, f"'{SEPARATOR}' {where} does not end the settings", _ALONE)
+    for place, message, hint in _unfence(settings):
+        warn(place, message, hint)
+    return Sections("\n".join(settings), lines[end + 1 :], end + 2, problems)
+
+
+def is_fence(line: str) -> bool:
+    """Tell whether a line opens or closes a fenced block of Markdown."""
+    return bool(_FENCE.fullmatch(line))
+
+
+def _document_start(lines: list[str]) -> int:
+    """Give the line, from 1, of a ``---`` that has nothing before it and the settings behind it, else 0."""
+    for place, line in enumerate(lines):
+        if line.strip() == SEPARATOR:
+            return place + 1 if any(map(_EXPERIMENTS.match, lines[place + 1 :])) else 0
+        if line.strip() and not line.lstrip().startswith("#") and not is_fence(line):
+            return 0
+    return 0
+
+
+def _unfence(lines: list[str]) -> list[tuple[int, str, str]]:
+    """Blank all but what the first fence holds; give what to say of that: line, message, hint."""
+    opened = next((place for place, line in enumerate(lines) if is_fence(line)), -1)
+    if opened < 0:
+        return []
+    said: list[tuple[int, str, str]] = []
+    match = _FENCE.fullmatch(lines[opened])
+    assert match
+    sign, word = match.groups()
+    if word.casefold() not in _FENCE_WORDS:
+        said.append((opened + 1, f"the fence says {shown(word)}; it is read as YAML", ""))
+    close = re.compile(rf"[ \t]*{re.escape(sign)}{re.escape(sign[0])}*[ \t]*")
+    closed = next((place for place in range(opened + 1, len(lines)) if close.fullmatch(lines[place])), len(lines))
+    for start, end, where in ((0, opened, "before"), (closed + 1, len(lines), "after")):
+        prose = [place for place in range(start, end) if lines[place].strip()]
+        if prose:
+            said.append((prose[0] + 1, f"text {where} the fence is passed over: {shown(lines[prose[0]])}", ""))
+    for place in (*range(opened + 1), *range(closed, len(lines))):
+        lines[place] = ""
+    return said
