@@ -1,0 +1,608 @@
+"""``sgpu route ...``: what is printed and written, which exit code, what happens when something is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_sgpu import cli
+from pytest_sgpu.runners import route_command, route_fallback, route_files, route_options, route_text
+from pytest_sgpu.runners.route_decision import Tools
+
+ROOT = Path(__file__).resolve().parents[3]
+TOKEN = "ghs_0123456789abcdef"
+OUTPUTS = ["label-type", "use-arc", "amd-do-label-type", "decision-source"]
+ROLLOUT = """\
+experiments:
+  lf:
+    rollout_perc: 25
+  arc:
+    rollout_perc: 50
+    default: false
+  amd-do:
+    default: false
+---
+@alice,lf
+@bob,-lf,arc
+@carol,amd-do
+"""
+HOSTILE = "x\n::error::forged\r\nlabel-type=evil\u2028%0A\x1b[31m##[error]\u0085"
+WITHOUT_YAML = """
+import sys
+sys.modules["ruamel"] = sys.modules["ruamel.yaml"] = None
+from pytest_sgpu.runners.route_command import main
+raise SystemExit(main(sys.argv[1:]))
+"""
+
+
+class Shell:
+    """Runs commands in this process, with a folder and outputs of their own."""
+
+    def __init__(self, folder, capsys):
+        self.folder, self.capsys = folder, capsys
+        self.output = folder / "output"
+        self.env = {"GITHUB_OUTPUT": str(self.output)}
+        self.config = self.write("rollout.txt", ROLLOUT)
+        self.random = 0.999
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return str(path)
+
+    def run(self, *words, **env):
+        tools = Tools(random=lambda: self.random)
+        code = route_command.main(words, self.env | env, tools)
+        out, err = self.capsys.readouterr()
+        assert "Traceback" not in out + err
+        return code, out, err
+
+    def prefix(self, *words, **env):
+        return self.run("prefix", f"--config={self.config}", *words, **env)
+
+    def written(self):
+        """Read GITHUB_OUTPUT as GitHub does."""
+        values, lines = {}, iter(self.output.read_bytes().decode().split("\n"))
+        for line in lines:
+            name, sign, delimiter = line.partition("<<")
+            if sign and "=" not in name:
+                rest = []
+                while (inner := next(lines)) != delimiter:
+                    rest.append(inner)
+                values[name] = "\n".join(rest)
+            elif line:
+                values[line.partition("=")[0]] = line.partition("=")[2]
+        return values
+
+
+@pytest.fixture
+def shell(tmp_path, capsys):
+    return Shell(tmp_path, capsys)
+
+
+def pairs(text):
+    return dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("# "))
+
+
+# -- prefix ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        ([], ["", "false", "", "rollout"]),
+        (["--actor=alice"], ["lf.", "false", "", "rollout"]),
+        (["--author=ALICE"], ["lf.", "false", "", "rollout"]),
+        (["--actor=bob", "--check-experiments=arc,lf"], ["mt-", "true", "", "rollout"]),
+        (["--actor=carol", "--check-experiments= amd-do ,"], ["", "false", "amd-do-", "rollout"]),
+        (["--actor=alice", "--opt-out-experiments=lf"], ["", "false", "", "rollout"]),
+        (["--actor=alice", "--repo=pytorch/pytorch-canary"], ["lf.c.", "false", "", "rollout"]),
+        (["--actor=alice", "--branch=refs/heads/release/2.9"], ["", "false", "", "rollout"]),
+        (["--actor=alice", "--label=a", "--label=no-runner-experiments"], None),
+        (["--draw=0", "--check-experiments=arc,lf"], ["lf-", "true", "", "rollout"]),
+    ],
+    ids=str,
+)
+def test_q100_every_output_is_printed_and_written(shell, words, values):
+    code, out, err = shell.prefix(*words)
+    values = values or ["", "false", "", "kill-switch: no-runner-experiments"]
+    assert (code, err) == (0, "")
+    assert out == "".join(f"{name}={text}\n" for name, text in zip(OUTPUTS, values, strict=True))
+    assert shell.written() == dict(zip(OUTPUTS, values, strict=True))
+
+
+def test_q100_without_github_output_they_are_printed(shell):
+    code, out, _ = shell.prefix(GITHUB_OUTPUT="")
+    assert (code, list(pairs(out))) == (0, OUTPUTS)
+    assert not shell.output.exists()
+
+
+def test_q100_names_come_from_the_fleets_file(shell):
+    fleets = shell.write(
+        "fleets.yaml", "version: 1\noutputs: {label: where, translates: other}\nfleets: {one: {prefix: one.}}\n"
+    )
+    _, out, _ = shell.run("prefix", f"--config={shell.write('r.txt', '@a,one')}", f"--fleets={fleets}")
+    assert list(pairs(out)) == ["where", "other", "decision-source"]
+
+
+@pytest.mark.parametrize("name", ["actor", "author", "branch", "ref-type", "repo", "workflow", "label"])
+@pytest.mark.parametrize("more", [["--explain"], ["--json", "--explain"], []], ids=str)
+def test_q101_hostile_texts_stay_in_their_line(shell, name, more):
+    code, out, err = shell.prefix(f"--{name}={HOSTILE}", *more, GITHUB_ACTIONS="true")
+    assert code == 0
+    for line in (out + err).split("\n"):
+        assert not line.lstrip().startswith(("::error", "label-type=evil"))
+    assert "##[" not in out + err
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]", out + err)
+    assert list(shell.written()) == OUTPUTS
+    assert shell.written()["label-type"] == ""
+
+
+@pytest.mark.parametrize("name", ["config", "fleets", "check-experiments", "opt-out-experiments", "pr", "github-issue"])
+def test_q101_hostile_texts_in_warnings_and_reasons(shell, name):
+    words = ["prefix", f"--{name}={HOSTILE}", "--explain"]
+    if name not in {"config", "github-issue"}:
+        words.append(f"--config={shell.config}")
+    code, out, err = shell.run(*words, GITHUB_ACTIONS="true")
+    assert code == 0
+    for line in (out + err).split("\n"):
+        assert not line.lstrip().startswith(("::error", "label-type=evil"))
+    assert "##[" not in out + err
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]", out + err)
+    assert list(shell.written()) == OUTPUTS
+
+
+def test_q101_a_hostile_rollout_text(shell):
+    shell.config = shell.write("r.txt", f"experiments:\n  {json.dumps(HOSTILE)}: {{}}\n---\n@{HOSTILE},lf\n@alice,lf\n")
+    code, out, err = shell.prefix("--actor=alice", "--explain", GITHUB_ACTIONS="true")
+    assert code == 0
+    assert not [line for line in (out + err).split("\n") if line.lstrip().startswith("::error")]
+    assert "##[" not in out + err
+    assert list(shell.written()) == OUTPUTS
+
+
+def test_q102_json(shell):
+    code, out, _ = shell.prefix("--actor=bob", "--check-experiments=arc", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document == {
+        "label-type": "mt-",
+        "use-arc": True,
+        "amd-do-label-type": "",
+        "decision-source": "rollout",
+        "enabled": ["arc"],
+        "dropped": [],
+        "warnings": [],
+    }
+    explained = json.loads(shell.prefix("--actor=bob", "--json", "--explain")[1])
+    assert explained["request"] == {"actor": "bob"}
+    assert {"experiment", "rule", "outcome", "detail", "draw", "threshold"} == set(explained["steps"][0])
+
+
+def test_q103_the_explanation_leaves_the_answer_readable(shell):
+    shell.random = 0.1
+    code, out, _ = shell.prefix("--actor=dave", "--branch=feature", "--explain")
+    assert code == 0
+    assert out.startswith("label-type=lf.\nuse-arc=false\n")
+    told = out.partition("decision-source=rollout\n")[2].splitlines()
+    assert all(line.startswith("# ") for line in told)
+    text = "\n".join(told)
+    assert "# actor: dave" in text
+    assert re.search(r"# lf: on, by rollout", text)
+    assert re.search(r"rolled out to 25%: the draw 10 is below it", text)
+
+
+def test_q104_the_token_is_never_an_option_and_never_shown(shell):
+    for word in (f"--token={TOKEN}", f"--github-token={TOKEN}"):
+        code, out, err = shell.run("prefix", word)
+        assert code == 4
+        assert TOKEN not in out + err
+    code, out, err = shell.prefix(f"--actor={TOKEN}", "--explain", GITHUB_TOKEN=TOKEN)
+    assert code == 4
+    assert TOKEN not in out + err
+    config = shell.write("own.txt", f"experiments:\n  lf: {{rollout_perc: {TOKEN}}}\n---\n")
+    code, out, err = shell.run("prefix", f"--config={config}", "--explain", GITHUB_TOKEN=TOKEN)
+    assert code == 0
+    assert "***" in err
+    assert TOKEN not in out + err
+
+
+def test_q109_a_given_draw_and_a_key_leave_nothing_to_chance(shell):
+    assert pairs(shell.prefix("--draw=24.9")[1])["label-type"] == "lf."
+    assert pairs(shell.prefix("--draw=25")[1])["label-type"] == ""
+    for random in (0.0, 0.999):
+        shell.random = random
+        kept = {pairs(shell.prefix(f"--rollout-key={number}")[1])["label-type"] for number in range(40)}
+        assert kept == {"", "lf."}
+        assert len({shell.prefix("--rollout-key=7")[1] for _ in range(3)}) == 1
+
+
+# -- failures --------------------------------------------------------------------------------------------
+
+BAD = {
+    "no file": "--config=nowhere.txt",
+    "a folder": "--config=.",
+    "no YAML": "--config=bad.txt",
+    "not UTF-8": "--config=latin.txt",
+    "fleets not there": "--fleets=nowhere.yaml",
+    "fleets wrong": "--fleets=wrong.yaml",
+    "no number": "--pr=abc",
+    "no token": "--pr=12",
+    "no issue": "--github-issue=here",
+    "no token for the issue": "--github-issue=o/r#1",
+}
+
+
+@pytest.fixture
+def broken(shell, monkeypatch):
+    monkeypatch.chdir(shell.folder)
+    shell.write("bad.txt", "experiments: [\n---\n@a,lf\n")
+    shell.write("latin.txt", b"experiments: {}\n---\n@\xff\n")
+    shell.write("wrong.yaml", "version: 1\nfleet: {}\n")
+    return shell
+
+
+def given(bad):
+    return [bad] if bad.startswith(("--config", "--github-issue")) else ["--config=rollout.txt", bad]
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_q110_whatever_is_wrong_the_default_fleet_is_asked(broken, bad):
+    code, out, err = broken.run("prefix", *given(bad), "--repo=o/r", "--actor=alice")
+    assert code == 0
+    values = pairs(out)
+    assert list(values) == OUTPUTS
+    assert [values[name] for name in OUTPUTS[:3]] == ["", "false", ""]
+    assert re.fullmatch("fallback: .{5,}", values["decision-source"])
+    assert broken.written() == values
+    assert len(re.findall("^warning: the default fleet is asked: fallback: ", err, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_q110_in_a_step_it_is_a_warning_of_the_run(broken, bad):
+    code, _, err = broken.run("prefix", *given(bad), "--repo=o/r", GITHUB_ACTIONS="true")
+    assert code == 0
+    assert len(re.findall("^::warning title=sgpu route prefix::the default fleet is asked", err, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_q111_strict_is_exit_code_1_and_the_outputs_are_there(broken, bad):
+    code, out, _ = broken.run("prefix", *given(bad), "--repo=o/r", "--strict")
+    assert code == 1
+    assert broken.written() == pairs(out)
+
+
+def test_q110_what_nobody_thought_of_is_a_fallback_too(shell, monkeypatch):
+    def fail(path):
+        raise ZeroDivisionError("oh\n::error::no")
+
+    monkeypatch.setattr("pytest_sgpu.runners.route_decision.read_rollout", fail)
+    code, out, _ = shell.prefix()
+    assert code == 0
+    assert pairs(out)["decision-source"] == "fallback: internal error: ZeroDivisionError: oh ::error::no"
+
+
+def test_q110_outputs_that_cannot_be_written_stop_no_job(shell):
+    code, out, err = shell.prefix("--actor=alice", GITHUB_OUTPUT=str(shell.folder / "no" / "file"))
+    assert (code, pairs(out)["label-type"]) == (0, "lf.")
+    assert "GITHUB_OUTPUT" in err
+    assert shell.prefix("--actor=alice", "--strict", GITHUB_OUTPUT=str(shell.folder / "no" / "file"))[0] == 1
+
+
+def test_q110_names_of_outputs_of_a_fleets_file_that_is_wrong(shell):
+    text = "version: 1\noutputs:\n  label: where # x\n  translates: 'other'\nkill-switch:\n  label: no\nwrong: 1\n"
+    text += "separate:\n  a:\n    output: mine\ndefault-prefix: ec2.\n"
+    fleets = shell.write("fleets.yaml", text)
+    _, out, _ = shell.prefix(f"--fleets={fleets}")
+    values = pairs(out)
+    assert values.pop("decision-source").startswith("fallback: ")
+    assert values == {"where": "ec2.", "other": "false", "mine": ""}
+
+
+def test_q110_lines_show_the_same_outputs_as_the_file(shell):
+    from pytest_sgpu.runners.route_decision import read_fleets
+
+    assert route_fallback.outputs_without("") == route_fallback.outputs_of(read_fleets(""))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["prefix"],
+        ["prefix", "--config=a", "--github-issue=o/r#1"],
+        ["prefix", "--config=a", "--draw=x"],
+        ["prefix", "--config=a", "--draw=100.1"],
+        ["prefix", "--config=a", "--draw=nan"],
+        ["prefix", "--config=a", "--draw=1", "--rollout-key=b"],
+        ["prefix", "--config=a", "--pr=1", "--label=b"],
+        ["prefix", "--config=a", "--unknown"],
+        ["prefix", "--conf=a"],
+        ["prefix", "--config"],
+        ["matrix"],
+        ["label"],
+        ["label", "x", "--actor=a"],
+        ["simulate"],
+        ["simulate", "--config=a", "--users=0"],
+        ["simulate", "--config=a", "--users=-1"],
+        ["simulate", "--config=a", "--days=x"],
+        ["nothing"],
+        [],
+    ],
+    ids=str,
+)
+def test_q112_wrong_usage_is_exit_code_4_and_writes_nothing(shell, words):
+    code, out, err = shell.run(*words)
+    assert (code, out) == (4, "")
+    assert err.startswith("sgpu route: error: ")
+    assert not shell.output.exists()
+
+
+# -- matrix ----------------------------------------------------------------------------------------------
+
+MATRIX = '{include: [{config: on, shard: 1, runner: linux.2xlarge}, {config: "é", runner: linux.rocm.gpu.2}]}'
+TRANSLATED = (
+    '{"include": [{"config": "on", "shard": 1, "runner": "mt-l-x86iavx512-8-64"}, '
+    '{"config": "é", "runner": "linux.rocm.gpu.2"}]}'
+)
+
+
+@pytest.fixture
+def elsewhere(shell, monkeypatch):
+    monkeypatch.chdir(shell.folder)
+    return shell
+
+
+def test_q113_a_matrix_is_printed_and_written(elsewhere):
+    code, out, err = elsewhere.run("matrix", "--prefix=mt-", MATRIX)
+    assert (code, out, err) == (0, f"test-matrix={TRANSLATED}\n", "")
+    assert elsewhere.written() == {"test-matrix": TRANSLATED}
+    assert elsewhere.run("matrix", "--prefix=mt-", "--json", MATRIX)[1] == TRANSLATED + "\n"
+
+
+def test_q113_from_a_file_and_from_standard_input(elsewhere, monkeypatch):
+    elsewhere.write("m.yml", MATRIX)
+    assert elsewhere.run("matrix", "--prefix=mt-", "@m.yml")[1] == f"test-matrix={TRANSLATED}\n"
+    with (elsewhere.folder / "m.yml").open(encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert elsewhere.run("matrix", "--prefix=mt-", "-")[1] == f"test-matrix={TRANSLATED}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{include: [{runner: linux.2xlage}, {runner: other}]}",
+        '{include:[{config:"x",runner:"linux.aws.h100"}]}',
+        "[",
+        "[1]",
+    ],
+)
+def test_q113_an_error_leaves_nothing(elsewhere, text):
+    code, out, err = elsewhere.run("matrix", "--prefix=mt-", text, GITHUB_ACTIONS="true")
+    assert (code, out) == (1, "")
+    assert err
+    assert "::error title=sgpu route matrix::" in err
+    assert not elsewhere.output.exists()
+
+
+def test_q113_all_unknown_labels_in_one_error(elsewhere):
+    labels = ("linux.2xlage", "linux.2xlarge", "no.such", "linux.2xlage")
+    text = "include:\n" + "".join(f"- {{runner: {label}}}\n" for label in labels)
+    code, _, err = elsewhere.run("matrix", "--prefix=mt-", text)
+    assert code == 1
+    (line,) = [line for line in err.splitlines() if ": error: " in line]
+    assert "linux.2xlage" in line
+    assert "no.such" in line
+    assert "linux.2xlarge" in line, "what was meant"
+
+
+def test_q113_outputs_that_cannot_be_written_are_an_error(elsewhere):
+    code, out, err = elsewhere.run("matrix", "--prefix=mt-", MATRIX, GITHUB_OUTPUT=str(elsewhere.folder / "no" / "x"))
+    assert (code, out) == (4, "")
+    assert "GITHUB_OUTPUT" in err
+
+
+def test_q113_left_out_entries_are_told(elsewhere):
+    _, out, err = elsewhere.run("matrix", "--prefix=mt-", "{include: [{config: onnx, runner: x}]}")
+    assert out == 'test-matrix={"include": []}\n'
+    assert "left out: config onnx: " in err
+    _, out, _ = elsewhere.run("matrix", "--prefix=mt-", MATRIX, "--explain")
+    assert re.search("^# line 1: linux.2xlarge -> mt-l-x86iavx512-8-64 ", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]"])
+def test_q113_an_empty_matrix_stays_empty(elsewhere, text):
+    assert elsewhere.run("matrix", "--prefix=mt-", text)[:2] == (0, f"test-matrix={text}\n")
+
+
+def test_q101_a_hostile_matrix_keeps_its_values(elsewhere):
+    hostile = json.dumps({"include": [{"config": HOSTILE, "runner": "linux.2xlarge"}]})
+    code, out, _ = elsewhere.run("matrix", "--prefix=mt-", hostile)
+    assert code == 0
+    assert len(out.splitlines()) == 1
+    assert "##[" not in out
+    text = elsewhere.written()["test-matrix"]
+    assert out == f"test-matrix={text}\n"
+    assert json.loads(text)["include"][0]["config"] == HOSTILE
+
+
+@pytest.mark.parametrize("text", ['{"a": "\u2028\u0085\u202e##[x"}', '"é\U0001f600\\n"', '"\\ud800\\u0000"'])
+def test_q101_escaping_changes_no_value(text):
+    armoured = route_text.armoured(text)
+    assert json.loads(armoured) == json.loads(text)
+    assert len(armoured.splitlines()) == 1
+    assert "##[" not in armoured
+
+
+def test_a_mapping_of_the_repository_goes_before_the_built_in_one(elsewhere):
+    assert route_files.mapping("") == route_files.default(route_files.MAPPING)
+    (elsewhere.folder / ".github").mkdir()
+    elsewhere.write(".github/arc.yaml", "runner_mapping:\n  mine: l-x86i-1-2\n")
+    assert elsewhere.run("matrix", "--prefix=mt-", "{include: [{runner: mine}]}")[0] == 0
+    assert "mapping: .github/arc.yaml" in elsewhere.run("matrix", "--prefix=mt-", "{include: []}", "--explain")[1]
+
+
+# -- label, simulate -------------------------------------------------------------------------------------
+
+
+def test_label_in_every_state(elsewhere):
+    code, out, _ = elsewhere.run("label", "linux.2xlarge", "linux.aws.h100")
+    assert code == 0
+    for label in ("linux.2xlarge", "mt-l-x86iavx512-8-64", "lf.linux.2xlarge", "lf-l-x86iavx512-8-64"):
+        assert re.search(rf" {re.escape(label)}$|^{re.escape(label)}$", out, re.MULTILINE)
+    states = json.loads(elsewhere.run("label", "linux.2xlarge", "--json")[1])
+    assert [state["prefix"] for state in states] == ["", "mt-", "lf.", "lf-"]
+    canary = json.loads(elsewhere.run("label", "linux.2xlarge", "--json", "--repo=pytorch/pytorch-canary")[1])
+    assert "c-mt-" in [state["prefix"] for state in canary]
+
+
+def test_label_for_what_is_asked(elsewhere):
+    words = ["label", "linux.2xlarge", "--config=rollout.txt", "--actor=bob", "--check-experiments=arc"]
+    code, out, _ = elsewhere.run(*words)
+    assert code == 0
+    assert [int(number) for number in re.findall(r"^  (\d) ", out, re.MULTILINE)] == [1, 2, 3, 4, 5, 6]
+    assert "mt-l-x86iavx512-8-64" in out
+    (traced,) = json.loads(elsewhere.run(*words, "--json")[1])
+    assert traced["final"]["label"] == "mt-l-x86iavx512-8-64"
+    assert not elsewhere.output.exists(), "it only tells"
+
+
+def test_label_when_the_rollout_cannot_be_read(elsewhere):
+    code, out, err = elsewhere.run("label", "linux.2xlarge", "--config=nowhere.txt")
+    assert code == 0
+    assert "fallback" in err
+    assert out.splitlines()[-1].endswith("linux.2xlarge")
+    assert elsewhere.run("label", "linux.2xlarge", "--config=nowhere.txt", "--strict")[0] == 1
+
+
+def test_simulate(elsewhere):
+    words = ["simulate", "--config=rollout.txt", "--users=300", "--days=2", "--seed=3"]
+    code, out, _ = elsewhere.run(*words)
+    assert code == 0
+    assert "as configured" in out
+    assert elsewhere.run(*words)[1] == out
+    report = json.loads(elsewhere.run(*words, "--json")[1])
+    assert (report["users"], report["days"], report["is_ok"]) == (300, 2, True)
+
+
+@pytest.mark.parametrize(("text", "code"), [("experiments: [\n---\n", 1), (None, 4)])
+def test_simulate_without_a_rollout(elsewhere, text, code):
+    if text:
+        elsewhere.write("other.txt", text)
+    assert elsewhere.run("simulate", "--config=other.txt")[0] == code
+
+
+# -- the extra, the help, the command line ---------------------------------------------------------------
+
+
+def without_yaml(shell, *words):
+    made = subprocess.run(
+        [sys.executable, "-c", WITHOUT_YAML, *words],
+        cwd=shell.folder,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT), "GITHUB_OUTPUT": str(shell.output)},
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in made.stderr
+    return made
+
+
+def test_q114_without_ruamel_yaml_prefix_falls_back_with_all_outputs(shell):
+    made = without_yaml(shell, "prefix", "--config=rollout.txt", "--actor=alice")
+    values = pairs(made.stdout)
+    assert (made.returncode, list(values)) == (0, OUTPUTS)
+    assert re.match("fallback: .*ruamel.yaml is not installed", values["decision-source"])
+    assert shell.written() == values
+    assert "pytest-sgpu[runners]" in made.stderr
+
+
+@pytest.mark.parametrize("words", [["matrix", MATRIX], ["label", "x"], ["lint"], ["simulate", "--config=rollout.txt"]])
+def test_q114_without_ruamel_yaml_the_others_say_so_in_a_line(shell, words):
+    made = without_yaml(shell, *words)
+    assert (made.returncode, made.stdout) == (4, "")
+    first, hint = made.stderr.splitlines()
+    assert first.startswith("sgpu route: error: ")
+    assert "ruamel.yaml is not installed" in first
+    assert "pytest-sgpu[runners]" in hint
+
+
+@pytest.mark.parametrize("name", route_options.COMMANDS)
+def test_the_help_stands_alone(name, capsys):
+    assert route_command.main([name, "--help"], {}) == 0
+    text = capsys.readouterr().out
+    assert "exit codes: 0 " in text
+    assert "example" in text
+    assert max(map(len, text.splitlines())) <= 120
+    assert [one.name for one in route_options.of(name) if f"--{one.name}" not in text] == []
+
+
+def test_the_list_of_commands(capsys):
+    assert route_command.main(["--help"], {}) == 0
+    there = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
+    assert tuple(there) == route_options.COMMANDS
+
+
+def test_it_is_a_command_of_sgpu(capsys):
+    assert cli.main(["route", "label"]) == 4
+    assert "LABEL" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as end:
+        cli.main(["--help"])
+    assert end.value.code == 0
+    assert re.search(r"^    route  ", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_every_option_is_described_once():
+    assert len({one.name for one in route_options.OPTIONS}) == len(route_options.OPTIONS)
+    for name in route_options.COMMANDS:
+        parser = argparse.ArgumentParser()
+        route_options.add(parser, name)
+
+
+class TestPage:
+    """docs/reference/routing.md has what the commands have."""
+
+    @pytest.fixture
+    def page(self):
+        return (ROOT / "docs" / "reference" / "routing.md").read_text(encoding="utf-8")
+
+    def test_every_option(self, page):
+        for one in route_options.OPTIONS:
+            form = f" {one.form}" if one.form else ""
+            takers = ", ".join(one.commands) if set(one.commands) != set(route_options.COMMANDS) else "all"
+            assert f"| `--{one.name}{form}` | {takers} | {one.meaning}" in page
+
+    def test_every_key_of_the_fleets_file(self, page):
+        text = route_files.default(route_files.FLEETS).read_text(encoding="utf-8")
+        keys = set(re.findall(r"^([a-z][a-z-]*):", text, re.MULTILINE))
+        assert {key for key in keys if f"`{key}`" not in page} == set()
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["--config=rollout.txt"], ["--config=rollout.txt", "--json"]])
+def test_q115_a_label_that_nobody_knows_fails_with_a_suggestion(elsewhere, words):
+    code, _, err = elsewhere.run("label", "linux.2xlage", "linux.2xlarge", *words)
+    assert code == 1
+    assert err.startswith("sgpu route: error: no translation for a label: 'linux.2xlage' is not in runner_mapping")
+    assert 'hint: did you mean "linux.2xlarge"?' in err
+    assert elsewhere.run("label", "linux.2xlarge", "lf.linux.2xlarge", "mt-l-x86iavx512-8-64", *words)[0] == 0
+
+
+def test_q101_the_heading_of_a_label_is_no_command(elsewhere):
+    for label in ("::error::pwn", "##[error]pwn", " ::error::pwn"):
+        for words in ([], ["--config=rollout.txt"]):
+            code, out, err = elsewhere.run("label", label, *words)
+            assert code == 1
+            assert not [line for line in (out + err).split("\n") if line.lstrip().startswith(("::", "##"))]
+            assert "##[" not in out + err
+
+
+def test_q97_too_many_runs_are_refused_at_once(elsewhere):
+    code, _, err = elsewhere.run("simulate", "--config=rollout.txt", "--users=1000000", "--days=3")
+    assert code == 4
+    assert "found 3,000,000 runs, expected at most 2,000,000" in err
