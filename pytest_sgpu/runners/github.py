@@ -80,6 +80,8 @@ class _Got:
     @property
     def message(self) -> str:
         """What the API says about an error."""
+        if self.status < 300:  # noqa: PLR2004 - a success says none, and its body is decoded once, for what it shows
+            return ""
         body = self.json
         text = body.get("message") if isinstance(body, Mapping) else None
         return one_line(text, 120) if isinstance(text, str) else ""

@@ -11,7 +11,7 @@ from pytest_sgpu.errors import OptionError
 from pytest_sgpu.runners import refs
 from pytest_sgpu.runners.candidates import Candidate
 from pytest_sgpu.runners.pools import Pools
-from pytest_sgpu.runners.text import one_line, without
+from pytest_sgpu.runners.text import LEAST_TOKEN, one_line, without
 from pytest_sgpu.runners.values import Values
 from pytest_sgpu.runners.wording import found
 
@@ -47,7 +47,6 @@ MOST_EXECUTION_MINUTES = 5 * 24 * 60  # a self-hosted job runs five days at most
 DEFAULT_PARALLEL = 2
 MOST_PARALLEL = 20
 MOST_DISPATCH_CHARACTERS = 65_535
-_LEAST_TOKEN = 8
 LONGEST_REQUEST_ID = 100
 """Characters that the size of a dispatch keeps free for the request id."""
 
@@ -170,7 +169,7 @@ def token(inputs: Mapping[str, str], env: Mapping[str, str]) -> str:
 
 def no_secret(inputs: Mapping[str, str], secret: str) -> None:
     """Refuse the token as another input: it would be shown, or dispatched (R50). Raises OptionError."""
-    if len(secret) < _LEAST_TOKEN:  # a word, that may be in anything
+    if len(secret) < LEAST_TOKEN:
         return
     for name, value in inputs.items():
         if name != "token" and any(without(secret, text) != text for text in _spellings(value)):

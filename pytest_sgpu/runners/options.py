@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from pytest_sgpu.errors import OptionError
 from pytest_sgpu.runners import refs
+from pytest_sgpu.runners.text import LEAST_TOKEN
 
-_LEAST_TOKEN = 8  # characters; a shorter one is a word, that may be in anything
 _PREFIX = "INPUT_"
 _STATE = "STATE_"
 _NAMES = ("run-id", "request-id", "workflow")  # of a child, as the state of a step has them
@@ -206,7 +206,7 @@ def _kept(env: Mapping[str, str]) -> dict[str, str]:
 def refuse_token(argv: list[str], env: Mapping[str, str]) -> None:
     """Raise OptionError for a token among the arguments, without showing it: other processes can read them."""
     tokens = {env.get(name, "").strip() for name in ("GITHUB_TOKEN", "INPUT_TOKEN")}
-    words = [token for token in tokens if len(token) >= _LEAST_TOKEN]
+    words = [token for token in tokens if len(token) >= LEAST_TOKEN]
     named = any(re.match(r"--?(?:github[-_])?token(?:=|$)", word, re.IGNORECASE) for word in argv)
     if named or any(token in word for token in words for word in argv):
         raise OptionError(

@@ -19,19 +19,12 @@ _SHA = re.compile(r"[A-Za-z0-9]{1,128}")  # a name that is compared and shown, w
 _BEGUN_STEP = frozenset(("in_progress", COMPLETED))
 
 
-@dataclass(frozen=True, slots=True)
-class RunSeen:
-    """One look at a workflow run."""
+class _Seen:
+    """What a run and a job have in common: how far they are."""
 
-    id: int
-    attempt: int
-    event: str
-    path: str
-    head_sha: str
-    title: str
+    __slots__ = ()
     status: str
     conclusion: str
-    url: str
 
     @property
     def ended(self) -> bool:
@@ -45,7 +38,22 @@ class RunSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class JobSeen:
+class RunSeen(_Seen):
+    """One look at a workflow run."""
+
+    id: int
+    attempt: int
+    event: str
+    path: str
+    head_sha: str
+    title: str
+    status: str
+    conclusion: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobSeen(_Seen):
     """One look at a job. ``runner`` is its name, or its number, or "" when none was assigned."""
 
     id: int
@@ -59,19 +67,9 @@ class JobSeen:
     url: str
 
     @property
-    def ended(self) -> bool:
-        """Whether it is completed and says how."""
-        return self.status == COMPLETED and bool(self.conclusion)
-
-    @property
     def evidence(self) -> bool:
         """Whether a runner took it: assigned, a step begun, in progress, or passed without leaving a trace (R75)."""
         return bool(self.runner) or self.begun or self.status == "in_progress" or self.conclusion == "success"
-
-    @property
-    def shown(self) -> str:
-        """Give status and conclusion for a log."""
-        return one_line("/".join(part for part in (self.status or "unknown", self.conclusion) if part), 60)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import unicodedata
 
 _LIMIT = 300
 _MASK = "***"
+LEAST_TOKEN = 8  # characters; as an input a shorter one is a word, that may be in anything
 _LEAST_SECRET = 3  # characters
 
 
