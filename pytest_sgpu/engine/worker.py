@@ -669,13 +669,21 @@ class Worker:
         """Stop in rounds: who was not stopped yet may have started another one meanwhile."""
         until, quiet = time.monotonic() + HALT_LIMIT, 0
         while quiet < HALT_LOOKS and time.monotonic() < until:
-            running = {pid: seen for pid, seen in self._ours().items() if seen.state not in b"Tt"}
+            running = {pid: seen for pid, seen in self._ours().items() if not self._stands(pid, seen)}
             for pid, seen in running.items():
                 _send_signal(pid, seen, signal.SIGSTOP)
             self.halted.update(running)
             quiet = 0 if running else quiet + 1
             if running:
                 self._sleep(HALT_PAUSE)
+
+    def _stands(self, pid: int, seen: Seen) -> bool:
+        """Say whether a process runs no more code: it is stopped, or will be before it leaves the kernel.
+
+        That one is a parent in vfork(2), say: it sleeps there until its child, stopped too, calls exec.
+        """
+        sent = self.halted.get(pid)
+        return seen.state in b"Tt" or (seen.state == b"D" and sent is not None and sent.start == seen.start)
 
     def _resume(self) -> None:
         """Let go on what was stopped here, and only that."""
