@@ -91,7 +91,7 @@ def _runner(words: Sequence[str]) -> int:
 
 
 def _route(words: Sequence[str]) -> int:
-    from pytest_sgpu.runners.route_command import main as run  # noqa: PLC0415
+    from pytest_sgpu.runners.route.command import main as run  # noqa: PLC0415
 
     return run(words)
 

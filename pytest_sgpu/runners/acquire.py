@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from pytest_sgpu.runners.actions import (
+from pytest_sgpu.runners.machine.actions import (
     Action,
     Dispatch,
     Dispatched,
@@ -23,13 +23,13 @@ from pytest_sgpu.runners.actions import (
     Trouble,
     stopped_by,
 )
-from pytest_sgpu.runners.child import Child, Moment
-from pytest_sgpu.runners.cleaning import WINDOW, clean, find
-from pytest_sgpu.runners.inputs import Settings
-from pytest_sgpu.runners.parent import parent_start
+from pytest_sgpu.runners.machine.child import Child, Moment
+from pytest_sgpu.runners.machine.cleaning import WINDOW, clean, find
+from pytest_sgpu.runners.machine.parent import parent_start
+from pytest_sgpu.runners.machine.watch import Steps, Watch, drift
 from pytest_sgpu.runners.ports import Attempt
-from pytest_sgpu.runners.summary import logs_line
-from pytest_sgpu.runners.watch import Steps, Watch, drift
+from pytest_sgpu.runners.report.summary import logs_line
+from pytest_sgpu.runners.settings.inputs import Settings
 
 _UNKNOWN_REF = (404, 422)  # what the API answers for a commit that it does not know
 
@@ -80,8 +80,8 @@ class Acquisition:
         return tuple(attempt for _, attempt in self.dispatches())
 
     def dispatches(self) -> tuple[tuple[float, Attempt], ...]:
-        """Give the same, each with the monotonic time of its dispatch."""
-        return tuple((child.dispatched_at, child.attempt(self._moment.now)) for child in self._children)
+        """Give the same, each with the monotonic time at which its dispatch was sent."""
+        return tuple((child.sent_at, child.attempt(self._moment.now)) for child in self._children)
 
     def _until_effect(self, seen: Observation | None) -> tuple[Action, ...]:
         assert self._steps is not None
@@ -166,7 +166,7 @@ class Acquisition:
         text = f"dispatch {child.number} of {len(settings.candidates)}: {place}, {child.request_id}"
         yield Note("dispatch", text, {"runner": child.candidate.runner, "request_id": child.request_id})
         seen = yield Dispatch(settings.workflow, settings.workflow_ref, inputs)
-        child.dispatched_at = seen.ended
+        child.sent_at, child.dispatched_at = seen.began, seen.ended
         if seen.failure:
             yield from self._not_dispatched(child, seen.failure)
         assert isinstance(seen.answer, Dispatched)

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_sgpu.errors import OptionError, SgpuError
-from pytest_sgpu.runners import options, planning, signals
+from pytest_sgpu.runners.face import options, planning, signals
+from pytest_sgpu.runners.face.screen import Screen
+from pytest_sgpu.runners.face.tools import Tools
 from pytest_sgpu.runners.ports import Result, TransportError
-from pytest_sgpu.runners.screen import Screen
 from pytest_sgpu.runners.text import one_line
-from pytest_sgpu.runners.tools import Tools
 
 if TYPE_CHECKING:
-    from pytest_sgpu.runners.findings import Finding
+    from pytest_sgpu.runners.lint.findings import Finding
 
 PROG = "sgpu runner"
 FAILED, USAGE, INTERRUPTED = 1, 4, 130

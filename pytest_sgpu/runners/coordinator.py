@@ -13,19 +13,19 @@ from dataclasses import replace
 from functools import partial
 
 from pytest_sgpu.errors import SgpuError
-from pytest_sgpu.runners import history, past
 from pytest_sgpu.runners.acquire import Acquisition, End
-from pytest_sgpu.runners.actions import Note
-from pytest_sgpu.runners.budget import HOSTED_MINUTES, budget
-from pytest_sgpu.runners.child import request_id
+from pytest_sgpu.runners.forecast import history, past
+from pytest_sgpu.runners.forecast.budget import HOSTED_MINUTES, budget
 from pytest_sgpu.runners.github import Client
-from pytest_sgpu.runners.inputs import Settings, coordinator_settings, no_secret, token
 from pytest_sgpu.runners.loop import alone, drive, together
+from pytest_sgpu.runners.machine.actions import Note
+from pytest_sgpu.runners.machine.child import request_id
 from pytest_sgpu.runners.pools_file import load
 from pytest_sgpu.runners.ports import Attempt, Clock, Result, Transport
 from pytest_sgpu.runners.post import clean_up
 from pytest_sgpu.runners.record import Log, Recorder, outputs_of, say
-from pytest_sgpu.runners.summary import logs_line
+from pytest_sgpu.runners.report.summary import logs_line
+from pytest_sgpu.runners.settings.inputs import Settings, coordinator_settings, no_secret, token
 from pytest_sgpu.runners.text import without
 
 __all__ = ["cleanup", "run"]

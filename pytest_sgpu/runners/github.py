@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote
 
 from pytest_sgpu import __version__
-from pytest_sgpu.runners.actions import (
+from pytest_sgpu.runners.machine.actions import (
     Answer,
     Cancel,
     Dispatch,
@@ -31,9 +31,9 @@ from pytest_sgpu.runners.actions import (
     Trouble,
     Wait,
 )
+from pytest_sgpu.runners.machine.sightings import MOST_ID, jobs_seen, link, run_seen, runs_seen, sha_seen
 from pytest_sgpu.runners.ports import Clock, Response, Transport, TransportError
 from pytest_sgpu.runners.retry import Again, GiveUp, Tries, is_limited, trouble_of
-from pytest_sgpu.runners.sightings import MOST_ID, jobs_seen, link, run_seen, runs_seen, sha_seen
 from pytest_sgpu.runners.text import one_line, without
 
 API_VERSION = "2026-03-10"  # R7: the first in which a dispatch answers with the run

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 
 from pytest_sgpu.errors import SgpuError
-from pytest_sgpu.runners.actions import Action, Observation, ReadSource, Stopped
 from pytest_sgpu.runners.github import Client
-from pytest_sgpu.runners.inputs import GuardSettings, guard_settings, no_secret, token
 from pytest_sgpu.runners.loop import alone, follow
-from pytest_sgpu.runners.parent import check_source, parent_start
+from pytest_sgpu.runners.machine.actions import Action, Observation, ReadSource, Stopped
+from pytest_sgpu.runners.machine.parent import check_source, parent_start
 from pytest_sgpu.runners.ports import Clock, Result, Transport
 from pytest_sgpu.runners.record import Log, Recorder, say
+from pytest_sgpu.runners.settings.inputs import GuardSettings, guard_settings, no_secret, token
 
 __all__ = ["run"]
 

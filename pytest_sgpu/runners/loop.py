@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeVar
 
 from pytest_sgpu.runners.acquire import Acquisition
-from pytest_sgpu.runners.actions import Action, Note, Observation, Save
 from pytest_sgpu.runners.github import Client
+from pytest_sgpu.runners.machine.actions import Action, Note, Observation, Save
 from pytest_sgpu.runners.ports import Clock
 
 T = TypeVar("T")

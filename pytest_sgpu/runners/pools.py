@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_sgpu.errors import ConfError, OptionError
-from pytest_sgpu.runners import explicit, labels, profiles
 from pytest_sgpu.runners.candidates import Candidate
-from pytest_sgpu.runners.conf_table import Table
-from pytest_sgpu.runners.labels import FAMILIES, Form, Label
-from pytest_sgpu.runners.profiles import MOST_CANDIDATES, Policy, Pool, Profile
+from pytest_sgpu.runners.grammar import explicit, labels, profiles
+from pytest_sgpu.runners.grammar.conf_table import Table
+from pytest_sgpu.runners.grammar.labels import FAMILIES, Form, Label
+from pytest_sgpu.runners.grammar.profiles import MOST_CANDIDATES, Policy, Pool, Profile
 from pytest_sgpu.runners.text import one_line
 from pytest_sgpu.runners.wording import found, nearest
 

@@ -7,16 +7,16 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 
 from pytest_sgpu.errors import OptionError, SgpuError
-from pytest_sgpu.runners.actions import Action, Note, Observation, ReadJobs, ReadRun, Wait
-from pytest_sgpu.runners.child import REQUEST_ID
-from pytest_sgpu.runners.cleaning import clean, find
 from pytest_sgpu.runners.github import Client
-from pytest_sgpu.runners.inputs import repository, server_url, token
 from pytest_sgpu.runners.loop import Remark, Waiting, follow, together
+from pytest_sgpu.runners.machine.actions import Action, Note, Observation, ReadJobs, ReadRun, Wait
+from pytest_sgpu.runners.machine.child import REQUEST_ID
+from pytest_sgpu.runners.machine.cleaning import clean, find
+from pytest_sgpu.runners.machine.sightings import JobsSeen, RunSeen
 from pytest_sgpu.runners.ports import Attempt, Clock, Result, Transport
 from pytest_sgpu.runners.record import Log, Recorder, say
-from pytest_sgpu.runners.sightings import JobsSeen, RunSeen
-from pytest_sgpu.runners.summary import logs_line
+from pytest_sgpu.runners.report.summary import logs_line
+from pytest_sgpu.runners.settings.inputs import repository, server_url, token
 from pytest_sgpu.runners.text import markdown, one_line, without
 
 _SEARCH = 60.0  # seconds; a cancelled job ends five minutes after it was cancelled, whatever its post steps do

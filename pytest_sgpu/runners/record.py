@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_sgpu.errors import OptionError, SgpuError
-from pytest_sgpu.runners import files
-from pytest_sgpu.runners.actions import Note, Save
 from pytest_sgpu.runners.candidates import Candidate
+from pytest_sgpu.runners.machine.actions import Note, Save
 from pytest_sgpu.runners.ports import Attempt, Clock, Result
-from pytest_sgpu.runners.summary import render
+from pytest_sgpu.runners.report import files
+from pytest_sgpu.runners.report.summary import render
+from pytest_sgpu.runners.report.timeline import Timeline
 from pytest_sgpu.runners.text import one_line, without
-from pytest_sgpu.runners.timeline import Timeline
 
 Log = Callable[[str], None]
 _LINE = 2000  # characters of one line of the log

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
-from pytest_sgpu.runners.actions import Trouble
 from pytest_sgpu.runners.instants import utc
+from pytest_sgpu.runners.machine.actions import Trouble
 
 PAUSES = (5.0, 10.0)  # before the second and the third try (R105)
 LIMIT_TRIES = 2  # R107

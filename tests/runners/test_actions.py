@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pytest_sgpu.runners import pools_file
-from pytest_sgpu.runners.budget import budget
-from pytest_sgpu.runners.inputs import COORDINATOR_INPUTS, GUARD_INPUTS, coordinator_settings
+from pytest_sgpu.runners.forecast.budget import budget
+from pytest_sgpu.runners.settings.inputs import COORDINATOR_INPUTS, GUARD_INPUTS, coordinator_settings
 
 ROOT = Path(__file__).parents[2]
 ACTIONS = ROOT / "ci" / "actions"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sgpu.runners.budget import HOSTED_MINUTES, budget, refusal, warning
 from pytest_sgpu.runners.candidates import Candidate
+from pytest_sgpu.runners.forecast.budget import HOSTED_MINUTES, budget, refusal, warning
 
 
 def queues(*minutes: float, rewait: float = 0) -> list[Candidate]:

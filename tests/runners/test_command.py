@@ -16,11 +16,13 @@ import pytest
 
 from pytest_sgpu import cli
 from pytest_sgpu.errors import OptionError, SgpuError
-from pytest_sgpu.runners import command, inputs, options, signals, tools
-from pytest_sgpu.runners.findings import Finding
-from pytest_sgpu.runners.history import Past
+from pytest_sgpu.runners import command
+from pytest_sgpu.runners.face import options, signals, tools
+from pytest_sgpu.runners.face.tools import Tools
+from pytest_sgpu.runners.forecast.history import Past
+from pytest_sgpu.runners.lint.findings import Finding
 from pytest_sgpu.runners.ports import Result, TransportError
-from pytest_sgpu.runners.tools import Tools
+from pytest_sgpu.runners.settings import inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "ghs_0123456789abcdef"

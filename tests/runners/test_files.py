@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_sgpu.errors import SgpuError
-from pytest_sgpu.runners import files
-from pytest_sgpu.runners.files import OUTPUT, STATE, SUMMARY, SUMMARY_LIMIT
+from pytest_sgpu.runners.report import files
+from pytest_sgpu.runners.report.files import OUTPUT, STATE, SUMMARY, SUMMARY_LIMIT
 
 
 def read_commands(text: str) -> dict[str, str]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_sgpu.runners.actions import (
+from pytest_sgpu.runners.github import REQUEST_TIMEOUT, Client
+from pytest_sgpu.runners.loop import alone
+from pytest_sgpu.runners.machine.actions import (
     Cancel,
     Dispatch,
     Dispatched,
@@ -20,10 +22,8 @@ from pytest_sgpu.runners.actions import (
     Trouble,
     Wait,
 )
-from pytest_sgpu.runners.github import REQUEST_TIMEOUT, Client
-from pytest_sgpu.runners.loop import alone
+from pytest_sgpu.runners.machine.sightings import JobsSeen, RunSeen
 from pytest_sgpu.runners.ports import Response, TransportError
-from pytest_sgpu.runners.sightings import JobsSeen, RunSeen
 
 if TYPE_CHECKING:
     from tests.runners.fake import VirtualClock

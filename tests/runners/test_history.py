@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sgpu.runners import history, instants
+from pytest_sgpu.runners import instants
 from pytest_sgpu.runners.candidates import Candidate
-from pytest_sgpu.runners.history import Past, PoolHistory
+from pytest_sgpu.runners.forecast import history
+from pytest_sgpu.runners.forecast.history import Past, PoolHistory
 
 NOW = 1_780_000_000.0
 

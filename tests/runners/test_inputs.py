@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sgpu.errors import OptionError
-from pytest_sgpu.runners import pools_file, refs
-from pytest_sgpu.runners.inputs import (
+from pytest_sgpu.runners import pools_file
+from pytest_sgpu.runners.settings import refs
+from pytest_sgpu.runners.settings.inputs import (
     COORDINATOR_INPUTS,
     GUARD_INPUTS,
     GuardSettings,
@@ -252,7 +253,7 @@ def test_the_guard_needs_all_of_it(name, value):
 
 def test_a_guard_needs_no_reader_of_toml():
     code = (
-        "import sys; before = set(sys.modules); import pytest_sgpu.runners.inputs;"
+        "import sys; before = set(sys.modules); import pytest_sgpu.runners.settings.inputs;"
         "sys.exit(bool({'tomllib', 'tomli'} & (set(sys.modules) - before)))"  # a measure of coverage reads TOML too
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sgpu.runners.labels import Form, classify, compiled
+from pytest_sgpu.runners.grammar.labels import Form, classify, compiled
 from pytest_sgpu.runners.strict_json import JsonError, elements, loads
 from pytest_sgpu.runners.wording import found, nearest
 

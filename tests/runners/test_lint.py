@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("ruamel.yaml")
 
-from pytest_sgpu.runners import lint_job
-from pytest_sgpu.runners.inputs import GUARD_INPUTS
-from pytest_sgpu.runners.lint import INPUTS, Finding, lint
+from pytest_sgpu.runners.lint import job
+from pytest_sgpu.runners.lint.workflow import INPUTS, Finding, lint
+from pytest_sgpu.runners.settings.inputs import GUARD_INPUTS
 
 ROOT = Path(__file__).parents[2]
 CHILD = ROOT / "docs" / "examples" / "runner-worker.yml"
@@ -100,7 +100,7 @@ def test_anchors_are_followed():
 
 
 def test_guard_inputs_are_those_of_the_guard():
-    assert (*lint_job.GUARD_INPUTS, "token") == GUARD_INPUTS
+    assert (*job.GUARD_INPUTS, "token") == GUARD_INPUTS
 
 
 # -- what is no workflow --------------------------------------------------------------------------
@@ -434,7 +434,7 @@ def test_r130_there_is_a_guard():
     assert "docs/" not in finding.hint, "who installed the package has no docs"
 
 
-@pytest.mark.parametrize("name", lint_job.GUARD_INPUTS)
+@pytest.mark.parametrize("name", job.GUARD_INPUTS)
 def test_r130_the_guard_gets_each_input(name):
     line = f"          {name}: ${{{{ inputs.{name} }}}}\n"
     assert only(changed(line, "")).message == f"the guard does not get {name}"
@@ -520,7 +520,7 @@ def test_everything_wrong_at_once_is_told_in_order():
 def test_without_ruamel_it_says_what_to_install():
     """In a Python that sees nothing that was installed."""
     program = "import sys; sys.path.insert(0, sys.argv[1])\nfrom pytest_sgpu.errors import SgpuError\n"
-    program += "from pytest_sgpu.runners import lint\ntry:\n    lint.lint('a: b', 'c.yml')\n"
+    program += "from pytest_sgpu.runners.lint import workflow\ntry:\n    workflow.lint('a: b', 'c.yml')\n"
     program += "except SgpuError as error:\n    print(error)\n"
     made = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program, str(ROOT)], capture_output=True, text=True, timeout=60, check=True

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sgpu.runners.actions import Failure, Note, Observation, ReadRun, Save, Trouble, Wait
 from pytest_sgpu.runners.github import Client
 from pytest_sgpu.runners.loop import alone, drive, follow, together
+from pytest_sgpu.runners.machine.actions import Failure, Note, Observation, ReadRun, Save, Trouble, Wait
 
 
 def _worker(clock, log, name, *waits, takes=0.0):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sgpu.runners.polling import STEADY, next_look
+from pytest_sgpu.runners.machine.polling import STEADY, next_look
 
 TIMES = st.floats(0.0, 10_000.0)
 

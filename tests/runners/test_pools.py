@@ -11,7 +11,7 @@ import pytest
 
 from pytest_sgpu.errors import ConfError, OptionError
 from pytest_sgpu.runners import pools_file
-from pytest_sgpu.runners.labels import Label
+from pytest_sgpu.runners.grammar.labels import Label
 from pytest_sgpu.runners.pools import parse_pools
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from pytest_sgpu.runners.acquire import Acquisition
-from pytest_sgpu.runners.actions import (
+from pytest_sgpu.runners.candidates import Candidate
+from pytest_sgpu.runners.machine.actions import (
     Cancel,
     Dispatch,
     Dispatched,
@@ -30,9 +31,8 @@ from pytest_sgpu.runners.actions import (
     Trouble,
     Wait,
 )
-from pytest_sgpu.runners.candidates import Candidate
-from pytest_sgpu.runners.inputs import Parent, Settings
-from pytest_sgpu.runners.sightings import JobSeen, JobsSeen, RunSeen
+from pytest_sgpu.runners.machine.sightings import JobSeen, JobsSeen, RunSeen
+from pytest_sgpu.runners.settings.inputs import Parent, Settings
 
 # A machine takes some two milliseconds.
 MORE = settings(max_examples=20 * settings().max_examples)

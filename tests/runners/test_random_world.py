@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from pytest_sgpu.runners import coordinator
@@ -463,6 +463,16 @@ def test_what_is_cut_off_is_cleaned_up_or_named(
 
 
 @HALF
+@example(  # the first worker's dispatch is sent at the moment in which the second one's late answer comes
+    queues=[60],
+    workers=2,
+    most=2,
+    latency=0.0,
+    plans=[],
+    failures=[("parent", 1, 0, {"error": "TOKEN"}), ("dispatch", 1, 0, {"takes": 29.0})],
+    happenings=[],
+    at=None,
+)
 @given(
     queues=st.lists(st.sampled_from([60, 1, 90]), min_size=1, max_size=2),
     workers=st.integers(2, 5),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sgpu.runners.actions import Trouble
+from pytest_sgpu.runners.machine.actions import Trouble
 from pytest_sgpu.runners.retry import LIMIT_WAIT, Again, GiveUp, Tries, is_limited, limit_wait, trouble_of
 
 NOW = 1_790_000_000.0

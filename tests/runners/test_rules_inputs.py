@@ -9,8 +9,8 @@ import pytest
 from pytest_sgpu.errors import OptionError
 from pytest_sgpu.runners import pools_file
 from pytest_sgpu.runners.candidates import Candidate
-from pytest_sgpu.runners.inputs import Settings, coordinator_settings
 from pytest_sgpu.runners.pools import Pools, parse_pools
+from pytest_sgpu.runners.settings.inputs import Settings, coordinator_settings
 
 ENV = {"GITHUB_REPOSITORY": "octo/repo", "GITHUB_RUN_ID": "1001", "GITHUB_RUN_ATTEMPT": "2"}
 INPUTS = {

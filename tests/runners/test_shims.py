@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING
 
 import pytest
 
-from pytest_sgpu.runners.inputs import COORDINATOR_INPUTS, GUARD_INPUTS
+from pytest_sgpu.runners.settings.inputs import COORDINATOR_INPUTS, GUARD_INPUTS
 
 if TYPE_CHECKING:
     from tests.runners.fake import Files, StandIn

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sgpu.runners.sightings import (
+from pytest_sgpu.runners.machine.sightings import (
     Identity,
     JobSeen,
     JobsSeen,

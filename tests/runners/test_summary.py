@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sgpu.runners import summary
 from pytest_sgpu.runners.candidates import Candidate
 from pytest_sgpu.runners.ports import Attempt, Result
-from pytest_sgpu.runners.summary import Link, duration, logs_line, render, worker_link
+from pytest_sgpu.runners.report import summary
+from pytest_sgpu.runners.report.summary import Link, duration, logs_line, render, worker_link
 
 SERVER = "https://github.com"
 RUN = f"{SERVER}/o/r/actions/runs/11"

@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sgpu.runners import timeline
-from pytest_sgpu.runners.timeline import Timeline
+from pytest_sgpu.runners.report import timeline
+from pytest_sgpu.runners.report.timeline import Timeline
 
 
 def events(made: Timeline):

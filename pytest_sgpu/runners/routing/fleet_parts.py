@@ -6,10 +6,10 @@ import re
 import warnings
 from collections.abc import Collection, Mapping
 
+from pytest_sgpu.runners.lint.yaml_text import Text
 from pytest_sgpu.runners.routing.placed_table import Table, named
 from pytest_sgpu.runners.routing.places import Bot, KillSwitch, Pins, Place, Separate
 from pytest_sgpu.runners.wording import found, nearest
-from pytest_sgpu.runners.yaml_text import Text
 
 SOURCE_OUTPUT = "decision-source"
 """The output that says where a decision comes from; no other may have its name."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from pytest_sgpu.runners import yaml_text
+from pytest_sgpu.runners.lint import yaml_text
+from pytest_sgpu.runners.lint.yaml_text import Sequence, Text, Value
 from pytest_sgpu.runners.routing import scalars
 from pytest_sgpu.runners.routing.fleets import Fleets
 from pytest_sgpu.runners.routing.problems import Problem, Severity, shown, suggest
 from pytest_sgpu.runners.wording import controls
-from pytest_sgpu.runners.yaml_text import Sequence, Text, Value
 
 TABLE = "runner_mapping"
 """The key of the table in a mapping file."""

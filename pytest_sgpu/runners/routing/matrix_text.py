@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pytest_sgpu.runners import yaml_text
+from pytest_sgpu.runners.lint import yaml_text
+from pytest_sgpu.runners.lint.yaml_text import Sequence, Text, Value
 from pytest_sgpu.runners.routing import scalars
 from pytest_sgpu.runners.routing.problems import shown
-from pytest_sgpu.runners.yaml_text import Sequence, Text, Value
 
 LIMIT = 1024 * 1024
 """The most characters of a matrix, read or written: GitHub takes no larger output of a job."""

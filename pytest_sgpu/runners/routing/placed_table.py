@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_sgpu.errors import ConfError
+from pytest_sgpu.runners.lint.yaml_text import Mapping, PlacedError, Sequence, Text, Value, parse
 from pytest_sgpu.runners.text import one_line
 from pytest_sgpu.runners.wording import controls, found, nearest
-from pytest_sgpu.runners.yaml_text import Mapping, PlacedError, Sequence, Text, Value, parse
 
 LONGEST = 1000  # characters of a text
 _FLAGS = {"true": True, "false": False}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
+from pytest_sgpu.runners.lint.yaml_text import Text
 from pytest_sgpu.runners.routing import settings
 from pytest_sgpu.runners.routing.problems import Problem
 from pytest_sgpu.runners.routing.rollout_types import Experiment, Rollout, User
@@ -12,7 +13,6 @@ from pytest_sgpu.runners.routing.scalars import resolve
 from pytest_sgpu.runners.routing.sections import MOST_LINES, SEPARATOR, count_lines, cut
 from pytest_sgpu.runners.routing.settings import SettingsError
 from pytest_sgpu.runners.routing.users import UsersError, users
-from pytest_sgpu.runners.yaml_text import Text
 
 __all__ = ["Experiment", "Rollout", "User", "format_rollout", "parse_rollout"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pytest_sgpu.runners.yaml_text import Text
+from pytest_sgpu.runners.lint.yaml_text import Text
 
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from pytest_sgpu.runners import yaml_text
+from pytest_sgpu.runners.lint import yaml_text
+from pytest_sgpu.runners.lint.yaml_text import Mapping, Sequence, Text, Value
 from pytest_sgpu.runners.routing.problems import Problem, Severity, shown, suggest
 from pytest_sgpu.runners.routing.rollout_types import NAME, NAME_EXPECTED, Experiment
 from pytest_sgpu.runners.routing.scalars import kind, resolve
-from pytest_sgpu.runners.yaml_text import Mapping, Sequence, Text, Value
 
 LARGEST = 64 * 1024  # characters of settings; a reader of YAML in Python takes a second for as many
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_sgpu.runners import yaml_text
+from pytest_sgpu.runners.lint import yaml_text
+from pytest_sgpu.runners.lint.yaml_text import Mapping, PlacedError, Sequence, Text, Value
 from pytest_sgpu.runners.routing.problems import Problem, shown
-from pytest_sgpu.runners.yaml_text import Mapping, PlacedError, Sequence, Text, Value
 
 Kind = Literal["runs-on", "runner", "check", "opt-out"]
 

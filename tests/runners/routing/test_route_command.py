@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_sgpu import cli
-from pytest_sgpu.runners import route_command, route_fallback, route_files, route_options, route_text
-from pytest_sgpu.runners.route_decision import Tools
+from pytest_sgpu.runners.route import arguments, command, default_fleet, printing, sources
+from pytest_sgpu.runners.route.decision import Tools
 
 ROOT = Path(__file__).resolve().parents[3]
 TOKEN = "ghs_0123456789abcdef"
@@ -36,7 +36,7 @@ HOSTILE = "x\n::error::forged\r\nlabel-type=evil\u2028%0A\x1b[31m##[error]\u0085
 WITHOUT_YAML = """
 import sys
 sys.modules["ruamel"] = sys.modules["ruamel.yaml"] = None
-from pytest_sgpu.runners.route_command import main
+from pytest_sgpu.runners.route.command import main
 raise SystemExit(main(sys.argv[1:]))
 """
 
@@ -58,7 +58,7 @@ class Shell:
 
     def run(self, *words, **env):
         tools = Tools(random=lambda: self.random)
-        code = route_command.main(words, self.env | env, tools)
+        code = command.main(words, self.env | env, tools)
         out, err = self.capsys.readouterr()
         assert "Traceback" not in out + err
         return code, out, err
@@ -282,7 +282,7 @@ def test_q110_what_nobody_thought_of_is_a_fallback_too(shell, monkeypatch):
     def fail(path):
         raise ZeroDivisionError("oh\n::error::no")
 
-    monkeypatch.setattr("pytest_sgpu.runners.route_decision.read_rollout", fail)
+    monkeypatch.setattr("pytest_sgpu.runners.route.decision.read_rollout", fail)
     code, out, _ = shell.prefix()
     assert code == 0
     assert pairs(out)["decision-source"] == "fallback: internal error: ZeroDivisionError: oh ::error::no"
@@ -306,9 +306,9 @@ def test_q110_names_of_outputs_of_a_fleets_file_that_is_wrong(shell):
 
 
 def test_q110_lines_show_the_same_outputs_as_the_file(shell):
-    from pytest_sgpu.runners.route_decision import read_fleets
+    from pytest_sgpu.runners.route.decision import read_fleets
 
-    assert route_fallback.outputs_without("") == route_fallback.outputs_of(read_fleets(""))
+    assert default_fleet.outputs_without("") == default_fleet.outputs_of(read_fleets(""))
 
 
 @pytest.mark.parametrize(
@@ -433,14 +433,14 @@ def test_q101_a_hostile_matrix_keeps_its_values(elsewhere):
 
 @pytest.mark.parametrize("text", ['{"a": "\u2028\u0085\u202e##[x"}', '"é\U0001f600\\n"', '"\\ud800\\u0000"'])
 def test_q101_escaping_changes_no_value(text):
-    armoured = route_text.armoured(text)
+    armoured = printing.armoured(text)
     assert json.loads(armoured) == json.loads(text)
     assert len(armoured.splitlines()) == 1
     assert "##[" not in armoured
 
 
 def test_a_mapping_of_the_repository_goes_before_the_built_in_one(elsewhere):
-    assert route_files.mapping("") == route_files.default(route_files.MAPPING)
+    assert sources.mapping("") == sources.default(sources.MAPPING)
     (elsewhere.folder / ".github").mkdir()
     elsewhere.write(".github/arc.yaml", "runner_mapping:\n  mine: l-x86i-1-2\n")
     assert elsewhere.run("matrix", "--prefix=mt-", "{include: [{runner: mine}]}")[0] == 0
@@ -533,20 +533,20 @@ def test_q114_without_ruamel_yaml_the_others_say_so_in_a_line(shell, words):
     assert "pytest-sgpu[runners]" in hint
 
 
-@pytest.mark.parametrize("name", route_options.COMMANDS)
+@pytest.mark.parametrize("name", arguments.COMMANDS)
 def test_the_help_stands_alone(name, capsys):
-    assert route_command.main([name, "--help"], {}) == 0
+    assert command.main([name, "--help"], {}) == 0
     text = capsys.readouterr().out
     assert "exit codes: 0 " in text
     assert "example" in text
     assert max(map(len, text.splitlines())) <= 120
-    assert [one.name for one in route_options.of(name) if f"--{one.name}" not in text] == []
+    assert [one.name for one in arguments.of(name) if f"--{one.name}" not in text] == []
 
 
 def test_the_list_of_commands(capsys):
-    assert route_command.main(["--help"], {}) == 0
+    assert command.main(["--help"], {}) == 0
     there = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
-    assert tuple(there) == route_options.COMMANDS
+    assert tuple(there) == arguments.COMMANDS
 
 
 def test_it_is_a_command_of_sgpu(capsys):
@@ -559,10 +559,10 @@ def test_it_is_a_command_of_sgpu(capsys):
 
 
 def test_every_option_is_described_once():
-    assert len({one.name for one in route_options.OPTIONS}) == len(route_options.OPTIONS)
-    for name in route_options.COMMANDS:
+    assert len({one.name for one in arguments.OPTIONS}) == len(arguments.OPTIONS)
+    for name in arguments.COMMANDS:
         parser = argparse.ArgumentParser()
-        route_options.add(parser, name)
+        arguments.add(parser, name)
 
 
 class TestPage:
@@ -573,13 +573,13 @@ class TestPage:
         return (ROOT / "docs" / "reference" / "routing.md").read_text(encoding="utf-8")
 
     def test_every_option(self, page):
-        for one in route_options.OPTIONS:
+        for one in arguments.OPTIONS:
             form = f" {one.form}" if one.form else ""
-            takers = ", ".join(one.commands) if set(one.commands) != set(route_options.COMMANDS) else "all"
+            takers = ", ".join(one.commands) if set(one.commands) != set(arguments.COMMANDS) else "all"
             assert f"| `--{one.name}{form}` | {takers} | {one.meaning}" in page
 
     def test_every_key_of_the_fleets_file(self, page):
-        text = route_files.default(route_files.FLEETS).read_text(encoding="utf-8")
+        text = sources.default(sources.FLEETS).read_text(encoding="utf-8")
         keys = set(re.findall(r"^([a-z][a-z-]*):", text, re.MULTILINE))
         assert {key for key in keys if f"`{key}`" not in page} == set()
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from pytest_sgpu.runners import route_command
+from pytest_sgpu.runners.route import command
 from pytest_sgpu.runners.routing.workflows import read_workflow
 
 ROLLOUT = "experiments:\n  lf:\n    rollout_perc: 25\n  arc:\n    default: false\n---\n@alice,lf\n"
@@ -55,7 +55,7 @@ class Lint:
         return self
 
     def __call__(self, *words, **env):
-        code = route_command.main(["lint", *words], env)
+        code = command.main(["lint", *words], env)
         out, self.err = self.capsys.readouterr()
         assert "Traceback" not in out + self.err
         lines = [line for line in out.splitlines() if not line.startswith("  hint: ")]
@@ -125,7 +125,7 @@ def test_q118_every_finding_has_its_place(lint):
 
 def test_q118_a_hint_says_what_was_meant(lint, capsys):
     lint.write("flows/pull.yml", WORKFLOW)
-    route_command.main(["lint", "--config=rollout.txt", "--workflows=flows"], {})
+    command.main(["lint", "--config=rollout.txt", "--workflows=flows"], {})
     out = capsys.readouterr().out
     assert re.search(r"'linux.2xlage'.*\n  hint: did you mean \"linux.2xlarge\"\?", out)
     assert re.search(r"'acr'.*\n  hint: did you mean \"arc\"\?", out)
@@ -186,9 +186,9 @@ def test_q115_an_unknown_label_is_an_error(lint, label):
 
 
 def test_q115_labels_of_others_are_named_in_the_fleets_file(lint):
-    from pytest_sgpu.runners import route_files
+    from pytest_sgpu.runners.route import sources
 
-    text = route_files.default(route_files.FLEETS).read_text(encoding="utf-8")
+    text = sources.default(sources.FLEETS).read_text(encoding="utf-8")
     lint.write("fleets.yaml", text.replace("other-labels: []", "other-labels: [bigger-*]"))
     lint.write("flows/a.yml", "jobs:\n  a:\n    runs-on: bigger-1\n")
     assert lint("--fleets=fleets.yaml", "--workflows=flows")[:2] == (0, [])
@@ -256,7 +256,7 @@ def test_q117_a_fleets_file_that_is_wrong(lint):
 
 def test_q118_json_and_annotations(lint):
     lint.write("flows/a.yml", "jobs:\n  a:\n    runs-on: linux.2xlage\n")
-    route_command.main(["lint", "--workflows=flows", "--json"], {"GITHUB_ACTIONS": "true"})
+    command.main(["lint", "--workflows=flows", "--json"], {"GITHUB_ACTIONS": "true"})
     out, err = lint.capsys.readouterr()
     (finding,) = json.loads(out)
     assert (finding["source"], finding["line"], finding["column"]) == ("flows/a.yml", 3, 14)
@@ -268,7 +268,7 @@ def test_q118_json_and_annotations(lint):
 )
 def test_q101_hostile_names_of_files_and_labels_stay_in_their_line(lint, name):
     lint.write(f"flows/{name}", 'name: "\\n::error::t"\njobs:\n  a:\n    runs-on: "x\\n::error::y\\u2028##[z"\n')
-    route_command.main(["lint", "--config=rollout.txt", "--workflows=flows"], {"GITHUB_ACTIONS": "true"})
+    command.main(["lint", "--config=rollout.txt", "--workflows=flows"], {"GITHUB_ACTIONS": "true"})
     out, err = lint.capsys.readouterr()
     assert not [line for line in out.split("\n") if line.lstrip().startswith("::")]
     assert all(line.startswith("::error file=") for line in err.strip().split("\n") if line.startswith("::error"))
@@ -304,7 +304,7 @@ def test_expressions_of_any_form_are_read_in_time():
 @pytest.mark.parametrize("words", [["lint"], ["prefix"], ["simulate", "--users=1", "--days=1"]])
 def test_q101_a_line_that_begins_with_a_name_is_no_command(lint, name, words):
     lint.write(name, "experiments:\n  lf: {rollout_perc: 125}\n---\n")
-    route_command.main([*words, f"--config={name}"], {"GITHUB_ACTIONS": "true"})
+    command.main([*words, f"--config={name}"], {"GITHUB_ACTIONS": "true"})
     out, err = lint.capsys.readouterr()
     told = [line for line in (out + err).split("\n") if "rollout_perc is outside" in line]
     assert told
@@ -382,16 +382,16 @@ def test_q117_what_a_decision_only_warns_of_is_an_error_before(lint, text, line)
     code, found, _ = lint.write("rollout.txt", text)("--config=rollout.txt")
     assert code == 1
     assert [one for one in found if one.startswith(f"rollout.txt:{line}:") and ": error: " in one]
-    assert route_command.main(["prefix", "--config=rollout.txt", "--strict"], {}) == 0
+    assert command.main(["prefix", "--config=rollout.txt", "--strict"], {}) == 0
     assert "rollout.txt" in lint.capsys.readouterr().err
 
 
 def test_q118_a_finding_of_the_fleets_file_is_at_its_fleet_and_names_no_installation(lint):
-    from pytest_sgpu.runners import route_files
+    from pytest_sgpu.runners.route import sources
 
     lint.write("rollout.txt", "experiments:\n  lf: {}\n---\n")
-    built_in = route_files.default(route_files.FLEETS).read_text(encoding="utf-8").split("\n")
-    assert route_command.main(["lint", "--config=rollout.txt", "--json"], {"GITHUB_ACTIONS": "true"}) == 0
+    built_in = sources.default(sources.FLEETS).read_text(encoding="utf-8").split("\n")
+    assert command.main(["lint", "--config=rollout.txt", "--json"], {"GITHUB_ACTIONS": "true"}) == 0
     out, err = lint.capsys.readouterr()
     (finding,) = json.loads(out)
     assert (finding["source"], finding["column"]) == ("runner_routing.yaml", 1)

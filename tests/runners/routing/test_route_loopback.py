@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sgpu.runners import route_command
-from pytest_sgpu.runners.route_decision import Tools
+from pytest_sgpu.runners.route import command
+from pytest_sgpu.runners.route.decision import Tools
 
 ROOT = Path(__file__).resolve().parents[3]
 TOKEN = "ghs_0123456789abcdef"
@@ -81,7 +81,7 @@ def api():
 def shell(api, clock, tmp_path, capsys):
     def run(*words, **env):
         known = {"GITHUB_API_URL": api.url, "GITHUB_TOKEN": TOKEN, "GITHUB_OUTPUT": str(tmp_path / "output")} | env
-        code = route_command.main(["prefix", *words], known, Tools(clock=lambda: clock))
+        code = command.main(["prefix", *words], known, Tools(clock=lambda: clock))
         out, err = capsys.readouterr()
         assert TOKEN not in out + err
         return code, dict(line.split("=", 1) for line in out.splitlines() if not line.startswith("# ")), err

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("ruamel.yaml")
 
-from pytest_sgpu.runners import yaml_text
+from pytest_sgpu.runners.lint import yaml_text
+from pytest_sgpu.runners.lint.yaml_text import Mapping, Text
 from pytest_sgpu.runners.routing.problems import Problem, suggest
 from pytest_sgpu.runners.routing.scalars import kind, resolve
-from pytest_sgpu.runners.yaml_text import Mapping, Text
 
 
 def value_of(written: str) -> object:

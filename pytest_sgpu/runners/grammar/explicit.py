@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from pytest_sgpu.errors import OptionError
 from pytest_sgpu.runners.candidates import Candidate
-from pytest_sgpu.runners.labels import Label
-from pytest_sgpu.runners.profiles import MOST_CANDIDATES, Profile
+from pytest_sgpu.runners.grammar.labels import Label
+from pytest_sgpu.runners.grammar.profiles import MOST_CANDIDATES, Profile
 from pytest_sgpu.runners.strict_json import JsonError, loads
 from pytest_sgpu.runners.text import one_line
 from pytest_sgpu.runners.wording import controls, found, nearest

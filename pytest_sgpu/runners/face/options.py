@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from pytest_sgpu.errors import OptionError
-from pytest_sgpu.runners import refs
+from pytest_sgpu.runners.settings import refs
 from pytest_sgpu.runners.text import LEAST_TOKEN
 
 _PREFIX = "INPUT_"

@@ -11,11 +11,12 @@ import os
 from collections.abc import Mapping, Sequence
 
 from pytest_sgpu.errors import SgpuError
-from pytest_sgpu.runners import options, route_options
-from pytest_sgpu.runners.route_decision import Tools
-from pytest_sgpu.runners.route_options import LABEL, LINT, MATRIX, PREFIX, SIMULATE
-from pytest_sgpu.runners.route_run import FAILED, INTERRUPTED, PROG, USAGE, Commands
-from pytest_sgpu.runners.route_screen import RouteScreen
+from pytest_sgpu.runners.face import options
+from pytest_sgpu.runners.route import arguments
+from pytest_sgpu.runners.route.arguments import LABEL, LINT, MATRIX, PREFIX, SIMULATE
+from pytest_sgpu.runners.route.decision import Tools
+from pytest_sgpu.runners.route.run import FAILED, INTERRUPTED, PROG, USAGE, Commands
+from pytest_sgpu.runners.route.screen import RouteScreen
 from pytest_sgpu.runners.text import one_line
 
 _CODES = "exit codes: 0 {ok}, 1 {failed}, 4 wrong usage or configuration, 130 interrupted"
@@ -148,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        route_options.add(one, name)
+        arguments.add(one, name)
         if name == MATRIX:
             one.add_argument("matrix", metavar="MATRIX", help="the matrix: its text, - for standard input, or @FILE")
         if name == LABEL:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from pytest_sgpu.runners.findings import Findings
+from pytest_sgpu.runners.lint.findings import Findings
+from pytest_sgpu.runners.lint.yaml_text import Mapping, Sequence, Text, Value
 from pytest_sgpu.runners.text import one_line
-from pytest_sgpu.runners.yaml_text import Mapping, Sequence, Text, Value
 
 JOB = "worker"
 GUARD_INPUTS = ("request-id", "parent-run-id", "parent-run-attempt", "source-ref", "source-sha")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from pytest_sgpu.runners import lint_job, yaml_text
-from pytest_sgpu.runners.findings import Finding, Findings
-from pytest_sgpu.runners.yaml_text import Mapping, Sequence, Text, Value
+from pytest_sgpu.runners.lint import job, yaml_text
+from pytest_sgpu.runners.lint.findings import Finding, Findings
+from pytest_sgpu.runners.lint.yaml_text import Mapping, Sequence, Text, Value
 
 __all__ = ["INPUTS", "Finding", "lint"]
 
@@ -102,15 +102,15 @@ def _jobs(root: Mapping, found: Findings) -> None:
         found.error(root.key("jobs") or root, "no jobs", "expected exactly one job, worker")
         return
     for key, _ in jobs:
-        if key.text != lint_job.JOB:
-            found.error(key, f"the job {key}: a child has exactly one job, {lint_job.JOB}", "move it into the parent")
-    worker, place = jobs.get(lint_job.JOB), jobs.key(lint_job.JOB)
+        if key.text != job.JOB:
+            found.error(key, f"the job {key}: a child has exactly one job, {job.JOB}", "move it into the parent")
+    worker, place = jobs.get(job.JOB), jobs.key(job.JOB)
     if worker is None or place is None:
-        found.error(root.key("jobs") or root, f"no job {lint_job.JOB}", "name the only job so")
+        found.error(root.key("jobs") or root, f"no job {job.JOB}", "name the only job so")
     elif not isinstance(worker, Mapping):
-        found.error(place, f"the job {lint_job.JOB} is no mapping")
+        found.error(place, f"the job {job.JOB} is no mapping")
     else:
-        lint_job.check(place, worker, found)
+        job.check(place, worker, found)
     _permissions(root, worker, found)
 
 

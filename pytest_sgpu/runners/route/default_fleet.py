@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_sgpu.errors import SgpuError
-from pytest_sgpu.runners import route_files
+from pytest_sgpu.runners.route import sources
 from pytest_sgpu.runners.routing.decision import Decision
 from pytest_sgpu.runners.routing.fleets import SOURCE_OUTPUT, Fleets
 from pytest_sgpu.runners.text import one_line
@@ -70,7 +70,7 @@ def decision(outputs: Outputs, why: str) -> Decision:
 
 def _scanned(path: str) -> Outputs:
     try:
-        text = route_files.read(route_files.fleets(path))
+        text = sources.read(sources.fleets(path))
     except SgpuError:
         return Outputs()
     found = _Scan()

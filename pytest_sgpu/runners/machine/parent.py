@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from pytest_sgpu.runners.actions import Action, Note, Observation, ReadRun, Stopped, Trouble, Wait, stopped_by
-from pytest_sgpu.runners.inputs import Parent
-from pytest_sgpu.runners.sightings import COMPLETED, RunSeen
+from pytest_sgpu.runners.machine.actions import Action, Note, Observation, ReadRun, Stopped, Trouble, Wait, stopped_by
+from pytest_sgpu.runners.machine.sightings import COMPLETED, RunSeen
+from pytest_sgpu.runners.settings.inputs import Parent
 from pytest_sgpu.runners.text import one_line
 
 GRACE = 120.0  # R58

@@ -37,7 +37,7 @@ def mapping(path: str, folder: Path | None = None) -> Path:
 def default(name: str) -> Path:
     """Give the path of a built-in file: beside this module in a wheel, in ``conf/`` in a checkout."""
     beside = Path(__file__).with_name(name)
-    return beside if beside.is_file() else Path(__file__).parents[2] / "conf" / name
+    return beside if beside.is_file() else Path(__file__).parents[3] / "conf" / name
 
 
 def short(path: Path) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pytest_sgpu.errors import OptionError
-from pytest_sgpu.runners import history
+from pytest_sgpu.runners.forecast import history
+from pytest_sgpu.runners.forecast.history import Past
 from pytest_sgpu.runners.github import Client
-from pytest_sgpu.runners.history import Past
 from pytest_sgpu.runners.loop import alone
 from pytest_sgpu.runners.ports import Clock, Transport
 

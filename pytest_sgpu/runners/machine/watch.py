@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from pytest_sgpu.runners.actions import (
+from pytest_sgpu.runners.machine.actions import (
     Action,
     Cancel,
     Failure,
@@ -22,13 +22,13 @@ from pytest_sgpu.runners.actions import (
     Wait,
     stopped_by,
 )
-from pytest_sgpu.runners.child import Child, Moment, worker_job
-from pytest_sgpu.runners.cleaning import EVERY, WINDOW
-from pytest_sgpu.runners.inputs import Settings
-from pytest_sgpu.runners.parent import check_parent, check_source
-from pytest_sgpu.runners.polling import next_look
-from pytest_sgpu.runners.sightings import JobsSeen, RunSeen
-from pytest_sgpu.runners.summary import duration
+from pytest_sgpu.runners.machine.child import Child, Moment, worker_job
+from pytest_sgpu.runners.machine.cleaning import EVERY, WINDOW
+from pytest_sgpu.runners.machine.parent import check_parent, check_source
+from pytest_sgpu.runners.machine.polling import next_look
+from pytest_sgpu.runners.machine.sightings import JobsSeen, RunSeen
+from pytest_sgpu.runners.report.summary import duration
+from pytest_sgpu.runners.settings.inputs import Settings
 
 STARTUP = 120.0  # R65
 FIRST_LOOK = 15.0  # R66

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pytest_sgpu.errors import OptionError
-from pytest_sgpu.runners import history, pools_file
-from pytest_sgpu.runners.budget import budget
+from pytest_sgpu.runners import pools_file
 from pytest_sgpu.runners.candidates import Candidate
-from pytest_sgpu.runners.inputs import coordinator_settings
-from pytest_sgpu.runners.plan import Plan, document, text
+from pytest_sgpu.runners.face.tools import Tools
+from pytest_sgpu.runners.forecast import history
+from pytest_sgpu.runners.forecast.budget import budget
+from pytest_sgpu.runners.forecast.plan import Plan, document, text
 from pytest_sgpu.runners.pools import STANDARD, Pools
-from pytest_sgpu.runners.tools import Tools
+from pytest_sgpu.runners.settings.inputs import coordinator_settings
 
 __all__ = ["document", "make", "text"]
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from pytest_sgpu.errors import ConfError, OptionError, SgpuError
-from pytest_sgpu.runners import files, route_decision, route_files, route_options, route_text
-from pytest_sgpu.runners.route_decision import Decided, Tools
-from pytest_sgpu.runners.route_screen import RouteScreen
+from pytest_sgpu.runners.report import files
+from pytest_sgpu.runners.route import arguments, decision, printing, sources
+from pytest_sgpu.runners.route.decision import Decided, Tools
+from pytest_sgpu.runners.route.screen import RouteScreen
 from pytest_sgpu.runners.routing import check, mapping, matrix, simulate, trace, workflows
 from pytest_sgpu.runners.routing.check import Texts, placed
 from pytest_sgpu.runners.routing.fleets import Fleets
@@ -33,8 +34,8 @@ class Commands:
 
     def prefix(self, args: argparse.Namespace) -> int:
         """Decide, print, and append to GITHUB_OUTPUT; every failure of that is a fallback (Q110, Q111)."""
-        asked = route_options.asked(args, needs_source=True)
-        made = route_decision.decided(asked, self._env, self._tools)
+        asked = arguments.asked(args, needs_source=True)
+        made = decision.decided(asked, self._env, self._tools)
         outputs = made.outputs.of(made.decision)
         written = True
         try:
@@ -44,13 +45,13 @@ class Commands:
             self._screen.warn(f"{PROG} prefix", error.message, error.hint)
         self._told(made)
         if args.json:
-            self._screen.say(route_text.document(route_text.decision_json(made, explained=args.explain)))
+            self._screen.say(printing.document(printing.decision_json(made, explained=args.explain)))
         else:
-            self._screen.lines(route_text.pairs(outputs) + (route_text.explained(made) if args.explain else []))
+            self._screen.lines(printing.pairs(outputs) + (printing.explained(made) if args.explain else []))
         return FAILED if args.strict and (made.decision.is_fallback or not written) else 0
 
     def _told(self, made: Decided) -> None:
-        title = f"{PROG} {route_options.PREFIX}"
+        title = f"{PROG} {arguments.PREFIX}"
         self._screen.problems(made.problems)
         if made.decision.is_fallback:
             self._screen.warn(title, f"the default fleet is asked: {made.decision.source}", made.hint)
@@ -60,9 +61,9 @@ class Commands:
 
     def matrix(self, args: argparse.Namespace) -> int:
         """Translate a matrix; with an error nothing is printed or written (Q113)."""
-        fleets = route_decision.read_fleets(args.fleets)
+        fleets = decision.read_fleets(args.fleets)
         label_map = self._mapping(args.arc, fleets)
-        text, source = route_files.argument(args.matrix)
+        text, source = sources.argument(args.matrix)
         made = matrix.translate(text, source, args.prefix, label_map, fleets)
         if label_map.usable:  # else they are problems of the matrix already
             self._screen.problems(label_map.problems)
@@ -70,15 +71,15 @@ class Commands:
         errors = [problem for problem in made.problems if problem.severity == "error"]
         if errors or made.text is None:
             for problem in errors:
-                self._screen.complain(route_text.problem_line(problem))
+                self._screen.complain(printing.problem_line(problem))
                 self._screen.note("error", f"{PROG} matrix", f"{problem.message} ({problem.hint})".replace(" ()", ""))
             return FAILED
-        answer = route_text.armoured(made.text)
+        answer = printing.armoured(made.text)
         files.append(self._env, files.OUTPUT, {MATRIX_OUTPUT: answer})
         if args.json:
             self._screen.say(answer)
             return 0
-        told = [f"# mapping: {label_map.source}", *route_text.matrix_lines(made)] if args.explain else []
+        told = [f"# mapping: {label_map.source}", *printing.matrix_lines(made)] if args.explain else []
         for one in made.dropped:
             self._screen.complain(f"left out: config {one_line(one.config)}: {one_line(one.reason)}")
         self._screen.lines([f"{MATRIX_OUTPUT}={answer}", *told])
@@ -86,18 +87,18 @@ class Commands:
 
     def label(self, args: argparse.Namespace) -> int:
         """Trace labels for what is asked, or show them in every state."""
-        asked = route_options.asked(args, needs_source=False)
-        fleets = route_decision.read_fleets(args.fleets)
+        asked = arguments.asked(args, needs_source=False)
+        fleets = decision.read_fleets(args.fleets)
         label_map = self._mapping(args.arc, fleets)
         if not label_map.usable:
             raise ConfError(str(label_map.problems[0]) if label_map.problems else f"{label_map.source}: no table in it")
         if not asked.has_source:
             return self._states(args, label_map, fleets)
-        made = route_decision.decided(asked, self._env, self._tools)
+        made = decision.decided(asked, self._env, self._tools)
         self._told(made)
         traced = [trace.trace(label, made.request, made.decision, label_map, fleets) for label in args.labels]
         if args.json:
-            self._screen.say(route_text.document([asdict(one) for one in traced]))
+            self._screen.say(printing.document([asdict(one) for one in traced]))
         else:
             self._screen.lines([line for one in traced for line in trace.lines(one)])
         is_known = self._all_known(args.labels, label_map, fleets)
@@ -126,16 +127,16 @@ class Commands:
             for label in args.labels
             for place in fleets.places
         ]
-        self._screen.say(route_text.document(found))
+        self._screen.say(printing.document(found))
         return 0 if self._all_known(args.labels, label_map, fleets) else FAILED
 
     def lint(self, args: argparse.Namespace) -> int:
         """Check everything that is given, and what is used by default."""
         problems, checked = self._linted(args)
         if args.json:
-            self._screen.say(route_text.document([route_text.problem_json(problem) for problem in problems]))
+            self._screen.say(printing.document([printing.problem_json(problem) for problem in problems]))
         else:
-            self._screen.lines([*map(route_text.problem_line, problems), route_text.counted(problems, checked)])
+            self._screen.lines([*map(printing.problem_line, problems), printing.counted(problems, checked)])
         for problem in problems:
             self._screen.note(problem.severity, f"{PROG} lint", problem.message, problem)
         return FAILED if any(problem.severity == "error" for problem in problems) else 0
@@ -144,13 +145,13 @@ class Commands:
         rollout: Rollout | None = None
         source = ""
         if args.config:
-            rollout, source = route_decision.read_rollout(args.config)
-        found = route_files.workflows(args.workflows) if args.workflows else ()
-        read = [workflows.read_workflow(route_files.read(path), one_line(path)) for path in found]
-        file = route_files.short(route_files.fleets(args.fleets))
+            rollout, source = decision.read_rollout(args.config)
+        found = sources.workflows(args.workflows) if args.workflows else ()
+        read = [workflows.read_workflow(sources.read(path), one_line(path)) for path in found]
+        file = sources.short(sources.fleets(args.fleets))
         checked = 2 + (rollout is not None) + len(read)
         try:
-            fleets = route_decision.read_fleets(args.fleets)
+            fleets = decision.read_fleets(args.fleets)
         except ConfError as error:  # what depends on it cannot be checked
             others = (*(rollout.problems if rollout else ()), *(one for flow in read for one in flow.problems))
             return (placed(error.message, file, error.hint), *others), checked - 1
@@ -161,29 +162,27 @@ class Commands:
         """Try a rollout text on many users."""
         if not args.config:
             raise OptionError("no rollout text: --config is not given", "--config FILE")
-        users = route_options.whole("--users", args.users, 1, route_options.MOST_USERS)
-        days = route_options.whole("--days", args.days, 1, route_options.MOST_DAYS)
-        seed = route_options.whole("--seed", args.seed, 0, 10**18)
-        fleets = route_decision.read_fleets(args.fleets)
-        rollout, source = route_decision.read_rollout(args.config)
+        users = arguments.whole("--users", args.users, 1, arguments.MOST_USERS)
+        days = arguments.whole("--days", args.days, 1, arguments.MOST_DAYS)
+        seed = arguments.whole("--seed", args.seed, 0, 10**18)
+        fleets = decision.read_fleets(args.fleets)
+        rollout, source = decision.read_rollout(args.config)
         self._screen.problems(rollout.problems)
         if not rollout.usable:
             self._screen.complain(f"{PROG}: error: {one_line(f'{source}: {rollout.why}', 1000)}")
             return FAILED
-        asked = route_options.request(args)
-        report = simulate.simulate(rollout, fleets, users, days, seed, key=route_options.key(args.key), request=asked)
+        asked = arguments.request(args)
+        report = simulate.simulate(rollout, fleets, users, days, seed, key=arguments.key(args.key), request=asked)
         if args.json:
-            self._screen.say(route_text.document(asdict(report) | {"is_ok": report.is_ok}))
+            self._screen.say(printing.document(asdict(report) | {"is_ok": report.is_ok}))
         else:
             self._screen.lines(simulate.lines(report))
         return 0 if report.is_ok else FAILED
 
     @staticmethod
     def _mapping(path: str, fleets: Fleets) -> LabelMap:
-        file = route_files.mapping(path)
-        return mapping.parse_mapping(
-            route_files.read(file), route_files.short(file), fleets.pins.key if fleets.pins else ""
-        )
+        file = sources.mapping(path)
+        return mapping.parse_mapping(sources.read(file), sources.short(file), fleets.pins.key if fleets.pins else "")
 
 
 _NEEDS_ROLLOUT = (

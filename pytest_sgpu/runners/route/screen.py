@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pytest_sgpu.runners import route_text
+from pytest_sgpu.runners.face.screen import Screen
+from pytest_sgpu.runners.route import printing
 from pytest_sgpu.runners.routing.problems import Problem, Severity
-from pytest_sgpu.runners.screen import Screen
 from pytest_sgpu.runners.text import one_line
 
 MOST_PROBLEMS = 10  # GitHub shows no more annotations of one step
@@ -22,11 +22,11 @@ class RouteScreen(Screen):
 
     def say(self, text: str) -> None:
         """Print ``text`` and a line end; none of its lines is heard as a command of the CI service."""
-        super().say(route_text.harmless(text))
+        super().say(printing.harmless(text))
 
     def complain(self, text: str) -> None:
         """Print ``text`` and a line end where errors go, as ``say`` does."""
-        super().complain(route_text.harmless(text))
+        super().complain(printing.harmless(text))
 
     def lines(self, lines: Sequence[str]) -> None:
         """Print an answer."""
@@ -36,7 +36,7 @@ class RouteScreen(Screen):
     def note(self, severity: Severity, title: str, message: str, place: Problem | None = None) -> None:
         """Add an annotation to the page of the run, in a step of GitHub; elsewhere nothing."""
         if self._in_step:
-            super().complain(route_text.annotation(severity, title, self._clean(one_line(message, 2000)), place))
+            super().complain(printing.annotation(severity, title, self._clean(one_line(message, 2000)), place))
 
     def warn(self, title: str, message: str, hint: str = "") -> None:
         """Tell what went wrong though the command goes on."""
@@ -51,6 +51,6 @@ class RouteScreen(Screen):
         """Tell problems of a text that is used all the same; of ``severity`` alone, if one is given."""
         told = [problem for problem in problems if severity in {"", problem.severity}]
         for problem in told[:MOST_PROBLEMS]:
-            self.complain(route_text.problem_line(problem))
+            self.complain(printing.problem_line(problem))
         if len(told) > MOST_PROBLEMS:
             self.complain(f"and {len(told) - MOST_PROBLEMS} more: sgpu route lint shows all")

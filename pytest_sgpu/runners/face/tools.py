@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_sgpu.errors import OptionError
-from pytest_sgpu.runners.history import Past
-from pytest_sgpu.runners.inputs import Settings
+from pytest_sgpu.runners.forecast.history import Past
 from pytest_sgpu.runners.ports import Result
+from pytest_sgpu.runners.settings.inputs import Settings
 
 if TYPE_CHECKING:
-    from pytest_sgpu.runners.findings import Finding
+    from pytest_sgpu.runners.lint.findings import Finding
 
 # ruff: noqa: PLC0415 - `plan` and `lint` need no network, and `acquire` runs where nothing is installed
 
@@ -50,17 +50,18 @@ def _cleanup(state: _Values, env: _Values) -> Result:
 
 
 def _past(settings: Settings, inputs: _Values, env: _Values) -> tuple[Past, ...]:
-    from pytest_sgpu.runners import past, wire
-    from pytest_sgpu.runners.inputs import token
+    from pytest_sgpu.runners import wire
+    from pytest_sgpu.runners.forecast import past
+    from pytest_sgpu.runners.settings.inputs import token
 
     transport, clock = wire.HttpTransport(api_url(env)), wire.SystemClock()
     return past.read(settings.repository, settings.workflow, transport, token(inputs, env), clock)
 
 
 def _lint(text: str, name: str) -> tuple[Finding, ...]:
-    from pytest_sgpu.runners import lint
+    from pytest_sgpu.runners.lint import workflow
 
-    return lint.lint(text, name)
+    return workflow.lint(text, name)
 
 
 def api_url(env: _Values) -> str:

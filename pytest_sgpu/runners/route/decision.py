@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_sgpu.errors import SgpuError
-from pytest_sgpu.runners import route_fallback, route_files, route_github
 from pytest_sgpu.runners.ports import Clock, Transport, TransportError
-from pytest_sgpu.runners.route_fallback import Outputs
-from pytest_sgpu.runners.route_options import Asked
+from pytest_sgpu.runners.route import default_fleet, github, sources
+from pytest_sgpu.runners.route.arguments import Asked
+from pytest_sgpu.runners.route.default_fleet import Outputs
 from pytest_sgpu.runners.routing import chance
 from pytest_sgpu.runners.routing.decide import decide, fallback
 from pytest_sgpu.runners.routing.decision import Decision, Request
@@ -22,7 +22,8 @@ from pytest_sgpu.runners.text import one_line
 
 
 def _connect(env: Mapping[str, str]) -> Transport:
-    from pytest_sgpu.runners import tools, wire  # noqa: PLC0415 - most commands need no network
+    from pytest_sgpu.runners import wire  # noqa: PLC0415 - most commands need no network
+    from pytest_sgpu.runners.face import tools  # noqa: PLC0415 - most commands need no network
 
     return wire.HttpTransport(tools.api_url(env))
 
@@ -61,7 +62,7 @@ def decided(asked: Asked, env: Mapping[str, str], tools: Tools) -> Decided:
     outputs = Outputs()
     try:
         known = read_fleets(asked.fleets)
-        outputs = route_fallback.outputs_of(known)
+        outputs = default_fleet.outputs_of(known)
         return _Deciding(asked, known, env, tools).run()
     except SgpuError as error:
         why, hint = error.message, error.hint
@@ -71,20 +72,20 @@ def decided(asked: Asked, env: Mapping[str, str], tools: Tools) -> Decided:
         why, hint = f"internal error: {type(error).__name__}: {error}", "please report it"
     if known:
         return Decided(fallback(known, why), outputs, asked.request, known, hint=one_line(hint))
-    outputs = route_fallback.outputs_without(asked.fleets)
-    return Decided(route_fallback.decision(outputs, why), outputs, asked.request, None, hint=one_line(hint))
+    outputs = default_fleet.outputs_without(asked.fleets)
+    return Decided(default_fleet.decision(outputs, why), outputs, asked.request, None, hint=one_line(hint))
 
 
 def read_fleets(path: str) -> Fleets:
     """Read the fleets file. Raises SgpuError."""
-    file = route_files.fleets(path)
-    return parse_fleets(route_files.read(file), route_files.short(file))
+    file = sources.fleets(path)
+    return parse_fleets(sources.read(file), sources.short(file))
 
 
 def read_rollout(path: str) -> tuple[Rollout, str]:
     """Read a rollout text from a file, and give its name too. Raises SgpuError."""
     source = one_line(path)
-    return parse_rollout(route_files.read(Path(path), route_files.LONGEST_CONFIG), source), source
+    return parse_rollout(sources.read(Path(path), sources.LONGEST_CONFIG), source), source
 
 
 class _Deciding:
@@ -93,20 +94,20 @@ class _Deciding:
         self._fleets = fleets
         self._env = env
         self._tools = tools
-        self._opened: route_github.Api | None = None
+        self._opened: github.Api | None = None
 
     def run(self) -> Decided:
         rollout, source = self._rollout()
         request = self._request()
         decision = decide(rollout, self._fleets, request, self._chance())
-        outputs = route_fallback.outputs_of(self._fleets)
+        outputs = default_fleet.outputs_of(self._fleets)
         hint = "" if rollout.usable else f"{source}: sgpu route lint says where"
         return Decided(decision, outputs, request, self._fleets, source, rollout.problems, hint)
 
     def _rollout(self) -> tuple[Rollout, str]:
         if self._asked.config:
             return read_rollout(self._asked.config)
-        where = route_github.issue(self._asked.issue)
+        where = github.issue(self._asked.issue)
         source = f"{where.repository}#{where.number}"
         return parse_rollout(self._api().first_comment(where), source), source
 
@@ -114,11 +115,11 @@ class _Deciding:
         request = self._asked.request
         repository = request.repository or self._env.get("GITHUB_REPOSITORY", "")
         if self._asked.pr:
-            labels = self._api().labels(route_github.pull_request(repository, self._asked.pr))
+            labels = self._api().labels(github.pull_request(repository, self._asked.pr))
             request = replace(request, labels=labels)
         pull = self._fleets.pull_request(request.actor, request.ref_type, request.branch)
         if pull is not None and not request.author:
-            author = self._api().author(route_github.pull_request(repository, str(pull)))
+            author = self._api().author(github.pull_request(repository, str(pull)))
             request = replace(request, author=author)
         return request
 
@@ -127,7 +128,7 @@ class _Deciding:
             return chance.fixed(self._asked.draw)
         return chance.keyed(self._asked.key) if self._asked.key else chance.drawn(self._tools.random)
 
-    def _api(self) -> route_github.Api:
+    def _api(self) -> github.Api:
         if self._opened is None:
-            self._opened = route_github.Api(lambda: self._tools.connect(self._env), self._tools.clock(), self._env)
+            self._opened = github.Api(lambda: self._tools.connect(self._env), self._tools.clock(), self._env)
         return self._opened

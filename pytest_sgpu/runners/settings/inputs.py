@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_sgpu.errors import OptionError
-from pytest_sgpu.runners import refs
 from pytest_sgpu.runners.candidates import Candidate
 from pytest_sgpu.runners.pools import Pools
+from pytest_sgpu.runners.settings import refs
+from pytest_sgpu.runners.settings.values import Values
 from pytest_sgpu.runners.text import LEAST_TOKEN, one_line, without
-from pytest_sgpu.runners.values import Values
 from pytest_sgpu.runners.wording import found
 
 COORDINATOR_INPUTS = (

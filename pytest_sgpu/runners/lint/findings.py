@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_sgpu.runners.yaml_text import Value
+from pytest_sgpu.runners.lint.yaml_text import Value
 
 
 @dataclass(frozen=True, slots=True, order=True)

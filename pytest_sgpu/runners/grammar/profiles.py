@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_sgpu.runners.candidates import Candidate
-from pytest_sgpu.runners.labels import Label
+from pytest_sgpu.runners.grammar.labels import Label
 
 MOST_CANDIDATES = 7
 """At most so many candidates in one sequence (R20)."""

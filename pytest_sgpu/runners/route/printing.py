@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
-from pytest_sgpu.runners import route_fallback
-from pytest_sgpu.runners.route_decision import Decided
+from pytest_sgpu.runners.route import default_fleet
+from pytest_sgpu.runners.route.decision import Decided
 from pytest_sgpu.runners.routing import explain
 from pytest_sgpu.runners.routing.decision import Request
 from pytest_sgpu.runners.routing.matrix import Translation
@@ -41,7 +41,7 @@ def explained(made: Decided) -> list[str]:
 def decision_json(made: Decided, *, explained: bool) -> dict[str, object]:
     """Give the document of a decision; with ``explained`` its request and steps too."""
     decision = made.decision
-    document = route_fallback.as_json(made.outputs.of(decision))
+    document = default_fleet.as_json(made.outputs.of(decision))
     document |= {"enabled": list(decision.enabled), "dropped": list(decision.dropped)}
     document |= {"warnings": list(decision.warnings)}
     if explained:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
-from pytest_sgpu.runners.actions import Stopped
 from pytest_sgpu.runners.candidates import Candidate
-from pytest_sgpu.runners.inputs import Parent
+from pytest_sgpu.runners.machine.actions import Stopped
+from pytest_sgpu.runners.machine.sightings import COMPLETED, WORKER, Identity, JobSeen, JobsSeen, RunSeen
 from pytest_sgpu.runners.ports import Attempt
-from pytest_sgpu.runners.sightings import COMPLETED, WORKER, Identity, JobSeen, JobsSeen, RunSeen
+from pytest_sgpu.runners.settings.inputs import Parent
 from pytest_sgpu.runners.text import one_line
 
 QUEUED = "queued"
@@ -40,6 +41,7 @@ class Child:
     request_id: str
     head_sha: str
     workflow: str
+    sent_at: float = math.inf  # the dispatch; as long as it is on its way it is the last of all workers
     dispatched_at: float = 0.0
     run_id: int = 0
     run_url: str = ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pytest_sgpu.runners.candidates import Candidate
 from pytest_sgpu.runners.instants import epoch
-from pytest_sgpu.runners.summary import duration
+from pytest_sgpu.runners.report.summary import duration
 
 RECENT_SECONDS = 30 * 60
 """For so long an exhausted pool is tried later."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from pytest_sgpu.runners.actions import Action, Cancel, FindRuns, Note, Observation, ReadRun, Trouble, Wait
-from pytest_sgpu.runners.sightings import COMPLETED, RunSeen
+from pytest_sgpu.runners.machine.actions import Action, Cancel, FindRuns, Note, Observation, ReadRun, Trouble, Wait
+from pytest_sgpu.runners.machine.sightings import COMPLETED, RunSeen
 
 WINDOW = 120.0  # R82, and P13 for the search by name
 EVERY = 5.0  # R83

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from pytest_sgpu.runners.sightings import JobsSeen, RunSeen
+from pytest_sgpu.runners.machine.sightings import JobsSeen, RunSeen
 
 
 @dataclass(frozen=True, slots=True)

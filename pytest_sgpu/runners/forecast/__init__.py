@@ -1,0 +1,1 @@
+"""What an acquisition may take: past waits, budget, plan."""

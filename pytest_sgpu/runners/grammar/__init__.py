@@ -1,0 +1,1 @@
+"""How labels of runners are built, and the profiles that name them: tables of the pools file."""

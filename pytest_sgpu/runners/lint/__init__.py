@@ -1,0 +1,1 @@
+"""The lint of a child workflow, and YAML read with its places."""

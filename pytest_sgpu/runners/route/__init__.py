@@ -1,0 +1,1 @@
+"""The routing commands: what they read, decide by the pure rules, write and print."""
