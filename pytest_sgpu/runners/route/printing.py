@@ -79,7 +79,9 @@ def problem_line(problem: Problem) -> str:
 
 def problem_json(problem: Problem) -> dict[str, object]:
     """Give a problem as an object, with the place that the text has: line and column from 1."""
-    return asdict(problem) | {"line": problem.line or 1, "column": problem.column or 1}
+    told = asdict(problem) | {"line": problem.line or 1, "column": problem.column or 1}
+    del told["mistake"]  # the severity says it
+    return told
 
 
 def annotation(severity: str, title: str, message: str, place: Problem | None = None) -> str:

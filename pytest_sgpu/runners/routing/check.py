@@ -20,11 +20,6 @@ GITHUBS_LABELS = (
     *("ubuntu-*", "windows-*", "macos-*"),
     *("self-hosted", "linux", "windows", "macos", "x64", "arm", "arm64"),
 )
-# A decision goes on with these, so they are warnings there; but nobody means them, and a text can be corrected first.
-_IS_ERROR = re.compile(
-    r"^[\w-]+: rollout_perc is outside 0 to 100; |^[\w\[\]-]+: [\w-]+ is outside 0 to 100; "
-    r"|^[\w\[\]-]+ is there twice, before in line \d|is named, and no experiment of the settings$"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +63,7 @@ def placed(message: str, source: str, hint: str = "") -> Problem:
 
 def _rollout(rollout: Rollout, source: str) -> Iterator[Problem]:
     for problem in rollout.problems:
-        is_error = problem.severity == "error" or _IS_ERROR.search(problem.message)
-        yield replace(problem, severity="error") if is_error else problem
+        yield replace(problem, severity="error") if problem.mistake else problem
     if not rollout.usable and not any(problem.severity == "error" for problem in rollout.problems):
         yield Problem(source, 0, "error", rollout.why, "every workflow gets the default fleet")
 

@@ -19,7 +19,10 @@ _MOST_COMPARED = 500  # each costs some 20 microseconds
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: ``line`` and ``column`` count from 1, and 0 is "no certain place"."""
+    """One thing that is wrong: ``line`` and ``column`` count from 1, and 0 is "no certain place".
+
+    ``mistake``: a decision goes on with it, so it is a warning there; but nobody means it: a lint calls it an error.
+    """
 
     source: str
     line: int
@@ -27,6 +30,7 @@ class Problem:
     message: str
     hint: str = ""
     column: int = 0
+    mistake: bool = False
 
     def __str__(self) -> str:
         """Give it on one line, with its place as compilers write it."""

@@ -59,8 +59,8 @@ class _Settings:
     source: str
     problems: list[Problem] = field(default_factory=list)
 
-    def tell(self, severity: Severity, place: Value, message: str, hint: str = "") -> None:
-        self.problems.append(Problem(self.source, place.line, severity, message, hint, place.column))
+    def tell(self, severity: Severity, place: Value, message: str, hint: str = "", *, mistake: bool = False) -> None:
+        self.problems.append(Problem(self.source, place.line, severity, message, hint, place.column, mistake))
 
     def all(self, root: Value | None) -> dict[str, Experiment]:
         if root is None:
@@ -147,7 +147,8 @@ class _Settings:
             return 0.0
         taken = float(min(max(value, 0), 100)) + 0.0
         if not 0 <= value <= _WHOLE:
-            self.tell("warning", found, f"{name}: rollout_perc is outside 0 to 100; {taken:g} is taken")
+            message = f"{name}: rollout_perc is outside 0 to 100; {taken:g} is taken"
+            self.tell("warning", found, message, mistake=True)
         return taken
 
     def flag(self, name: str, body: Mapping, what: str, *, default: bool) -> bool:

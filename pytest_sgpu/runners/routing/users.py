@@ -81,9 +81,9 @@ class _Users:
     amounts: _Amounts = field(default_factory=_Amounts)
     separated: bool = False
 
-    def tell(self, severity: Severity, line: int, message: str, hint: str = "") -> None:
+    def tell(self, severity: Severity, line: int, message: str, hint: str = "", *, mistake: bool = False) -> None:
         if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append(Problem(self.source, line, severity, message, hint))
+            self.problems.append(Problem(self.source, line, severity, message, hint, mistake=mistake))
             return
         self.more(1, line)
 
@@ -150,7 +150,7 @@ class _Users:
             before = self.found.pop(key)  # so that the order is that of the lines that count
             case = "" if before.login == login else f" as {before.login}"
             message = f"{login} is there twice, before in line {before.line}{case}; the last line counts"
-            self.tell("warning", user.line, message)
+            self.tell("warning", user.line, message, mistake=True)
         self.found[key] = user
 
     def items(self, login: str, rest: str, number: int) -> tuple[dict[str, float], frozenset[str]]:
@@ -254,7 +254,7 @@ class _Users:
             return 100.0
         taken = min(max(value, 0.0), 100.0) + 0.0
         if taken != value:
-            self.tell("warning", number, f"{login}: {name} is outside 0 to 100; {taken:g} is taken")
+            self.tell("warning", number, f"{login}: {name} is outside 0 to 100; {taken:g} is taken", mistake=True)
         return taken
 
     def end(self, known: Collection[str]) -> list[Problem]:
@@ -265,7 +265,8 @@ class _Users:
                 more = number
                 break
             hint = suggest(name, known) if place < _MOST_HINTS else ""
-            self.tell("warning", number, f"{self.shown(name)} is named, and no experiment of the settings", hint)
+            message = f"{self.shown(name)} is named, and no experiment of the settings"
+            self.tell("warning", number, message, hint, mistake=True)
         if more:
             message = f"there are more than {MOST_PROBLEMS} names that no experiment of the settings has"
             self.problems.append(Problem(self.source, more, "warning", message))

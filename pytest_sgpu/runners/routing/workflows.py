@@ -38,7 +38,7 @@ _PREFIXED = re.compile(f"{_PREFIX}+{_OTHER}+")
 class Use:
     """One label or name of an experiment: as what, and where (from 1).
 
-    ``prefixed``: the output of the routing is put before it.
+    ``prefixed``: the output of the routing is put before it, or is given beside it to be put there.
     """
 
     kind: Kind
@@ -106,8 +106,10 @@ class _Reader:
             for item in value.items:
                 yield from self.walk(item, in_matrix=in_matrix)
         elif isinstance(value, Mapping):
+            apart = any(_is_prefix(child) for _, child in value)  # an input beside the label: `runner_prefix:`
             for key, child in value:
-                yield from self._entry(key, child, in_matrix=in_matrix)
+                for use in self._entry(key, child, in_matrix=in_matrix):
+                    yield replace(use, prefixed=True) if apart and _KINDS.get(key.text) == "runner" else use
 
     def _entry(self, key: Text, child: Value, *, in_matrix: bool) -> Iterator[Use]:
         if kind := _KINDS.get(key.text):
@@ -184,6 +186,10 @@ class _Reader:
 
     def _at(self, line: int, column: int) -> str:
         return self._lines[line - 1][column - 1 : column] if 1 <= line <= len(self._lines) else ""
+
+
+def _is_prefix(value: Value) -> bool:
+    return isinstance(value, Text) and set(value.text.strip()) == {_PREFIX}
 
 
 def _label(kind: Kind, text: Text) -> Iterator[Use]:

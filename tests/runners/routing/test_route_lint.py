@@ -366,6 +366,21 @@ def test_q116_a_prefix_before_a_label_that_maps_to_itself(lint, checks, asked):
     assert lint.write("flows/a.yml", plain.replace(IDENTITY, "linux.rocm.gp")).full()[0] == 1
 
 
+@pytest.mark.parametrize("prefix", ["${{ needs.x.outputs.label-type }}", '"${{ inputs.runner_prefix }}"'])
+def test_q116_a_prefix_that_a_reusable_workflow_puts_before_its_label(lint, prefix):
+    lint.write("rollout.txt", "experiments:\n  lf: {}\n  arc: {}\n  amd-do: {}\n---\n")
+    text = f"jobs:\n  a:\n    uses: ./.github/workflows/b.yml\n    with:\n      runner_prefix: {prefix}\n"
+    text += f"      runner: {IDENTITY}\n"
+    code, (line,), _ = lint.write("flows/a.yml", text).full()
+    assert code == 1
+    assert line.startswith("flows/a.yml:6:15: error: ")
+    assert f"ask for 'lf.{IDENTITY}', which no runner has" in line
+    for plain in (text.replace(prefix, "x"), text.replace(prefix, "a${{ inputs.b }}"), text.replace("rocm", "2xlarge")):
+        assert "which no runner has" not in "".join(lint.write("flows/a.yml", plain).full()[1])
+    matrix = text.replace(f"runner: {IDENTITY}", f"test-matrix: '{{include: [{{runner: {IDENTITY}}}]}}'")
+    assert lint.write("flows/a.yml", matrix).full()[0] == 0, "what a matrix asks for has its own prefix, or none"
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
