@@ -28,7 +28,7 @@ from pytest_sgpu.runners.machine.cleaning import WINDOW, clean, find
 from pytest_sgpu.runners.machine.parent import parent_start
 from pytest_sgpu.runners.machine.watch import Steps, Watch, drift
 from pytest_sgpu.runners.ports import Attempt
-from pytest_sgpu.runners.report.summary import logs_line
+from pytest_sgpu.runners.report.summary import PUBLIC, logs_line
 from pytest_sgpu.runners.settings.inputs import Settings
 
 _UNKNOWN_REF = (404, 422)  # what the API answers for a commit that it does not know
@@ -177,7 +177,8 @@ class Acquisition:
 
     def _known(self, child: Child, run_id: int, url: str) -> Steps:
         child.run_id = run_id
-        child.run_url = url or f"{self._settings.server_url}/{self._settings.repository}/actions/runs/{run_id}"
+        server = self._settings.server_url or PUBLIC
+        child.run_url = url or f"{server}/{self._settings.repository}/actions/runs/{run_id}"
         yield Save(self._state(child))
         yield Note("dispatched", f"child {run_id}: {child.run_url}", {"run_id": run_id})
 

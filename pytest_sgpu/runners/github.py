@@ -41,6 +41,8 @@ REQUEST_TIMEOUT = 30.0  # seconds
 _LEAST_TIMEOUT = 1.0
 _LOOK_BACK = 86400.0  # seconds; the clocks of runner and API may differ by far, and the title decides anyway
 
+_EVENTS = ("workflow_dispatch", "")  # a list that was asked for by event need not repeat it
+
 _OK, _NOT_MODIFIED, _BAD_REQUEST, _REQUEST_TIMEOUT, _SERVER_ERROR = 200, 304, 400, 408, 500
 
 Pausing = Generator[float, None, Observation]
@@ -269,7 +271,7 @@ def _titled(title: str) -> Shape:
         runs = runs_seen(body)
         if runs is None:
             return None
-        return tuple(run for run in runs if run.title == title and run.event == "workflow_dispatch")
+        return tuple(run for run in runs if run.title == title and run.event in _EVENTS)
 
     return shape
 

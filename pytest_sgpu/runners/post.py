@@ -15,7 +15,7 @@ from pytest_sgpu.runners.machine.cleaning import clean, find
 from pytest_sgpu.runners.machine.sightings import JobsSeen, RunSeen
 from pytest_sgpu.runners.ports import Attempt, Clock, Result, Transport
 from pytest_sgpu.runners.record import Log, Recorder, say
-from pytest_sgpu.runners.report.summary import logs_line
+from pytest_sgpu.runners.report.summary import PUBLIC, logs_line
 from pytest_sgpu.runners.settings.inputs import repository, server_url, token
 from pytest_sgpu.runners.text import markdown, one_line, without
 
@@ -55,6 +55,7 @@ class _Left:
 
 def clean_up(state: Mapping[str, str], env: Mapping[str, str], transport: Transport, clock: Clock, log: Log) -> Result:
     """End what ``state`` names; see ``coordinator.cleanup``."""
+    state = {name.replace("_", "-"): state[name] for name in sorted(state, key=lambda name: "-" in name)}
     try:
         children = _left(state, env)
         if not children:
@@ -82,9 +83,10 @@ def refused(error: SgpuError, state: Mapping[str, str], env: Mapping[str, str], 
         for name, value in state.items()
         if _NAME.fullmatch(name) and value.strip()
     )
-    if not kept:
+    if not any(value.strip() for value in state.values()):
         return Result(ok=True, message="nothing to clean up")
-    message = f"{without(secret, error.message)}; the cleanup was not tried, this child may still be active: {kept}"
+    left = f"this child may still be active: {kept}" if kept else "a child may still be active"
+    message = f"{without(secret, error.message)}; the cleanup was not tried, {left}"
     recorder.tell(f"config: {message}")
     if error.hint:
         recorder.tell(f"hint: {error.hint}")
@@ -164,16 +166,20 @@ def _server(env: Mapping[str, str]) -> str:
     try:
         return server_url(env)
     except OptionError:
-        return "https://github.com"
+        return PUBLIC
 
 
 def _left(state: Mapping[str, str], env: Mapping[str, str]) -> list[_Left]:
     """Read what a step kept; names of anybody else are passed over. Raises OptionError for a value that is not ours."""
     known: dict[int, dict[str, str]] = {}
-    for name, value in state.items():
-        match = _NAME.fullmatch(name)
-        if match and value.strip():
-            known.setdefault(int(match[2] or 1), {})[match[1]] = value.strip()
+    matches = [match for name in state if (match := _NAME.fullmatch(name))]
+    names = [name for name, value in state.items() if value.strip()]
+    if names and not matches:  # a name that was mistyped must not pass for a child that was ended
+        found = one_line(", ".join(names), 120)
+        raise OptionError(f"state: found {found}, which name no child", "expected run-id, or request-id and workflow")
+    for match in matches:
+        if value := state[match[0]].strip():
+            known.setdefault(int(match[2] or 1), {})[match[1]] = value
     children = []
     for worker, values in sorted(known.items()):
         run_id = values.get("run-id", "0")

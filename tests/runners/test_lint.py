@@ -428,6 +428,18 @@ def test_r117_the_time_out_may_be_computed():
 GUARD = GOOD[GOOD.index("      - uses: octo-org/") : GOOD.index("      # The work may")]
 
 
+@pytest.mark.parametrize("folder", ["guard", "our-guard", "a/b/runner-queue.guard/guard", "x.y-guard"])
+def test_r130_a_guard_is_known_by_the_end_of_its_folder(folder):
+    made = lint(GOOD.replace("/runner-guard@", f"/{folder}@"), "c.yml")
+    assert [finding.message for finding in made if finding.severity == "error"] == []
+
+
+@pytest.mark.parametrize("folder", ["safeguard", "guards", "guard/x", "runner-guard-x"])
+def test_r130_another_action_is_no_guard(folder):
+    made = lint(GOOD.replace("/runner-guard@", f"/{folder}@"), "c.yml")
+    assert any(finding.message.startswith("no guard") for finding in made)
+
+
 def test_r130_there_is_a_guard():
     finding = only(changed(GUARD, ""))
     assert finding.message.startswith("no guard")

@@ -350,6 +350,7 @@ class Sent:
     looks: Counter[str] = field(default_factory=Counter)  # since its cancellation was asked for, and in time
     over: dict[int, bool] = field(default_factory=dict)
     cancelled_at: float | None = None
+    refused_at: float | None = None  # by a conflict
     queued_at: float | None = None
     looked_at: float = 0.0  # when the last look at its jobs began
     evidence: bool = False
@@ -449,8 +450,11 @@ class Witness:
             assert sent.queued_at is None or sent.looked_at >= sent.queued_at + sent.candidate.queue_seconds
             assert all(job.status != "completed" for job in sent.jobs.jobs), "it is over, and not by our doing (R93)"
             assert sent.run.status != "completed", "it is over, and not by our doing (R93)"
-            assert sent.cancelled_at is None
-            sent.cancelled_at = self.now
+            if sent.cancelled_at is not None:  # asked for again, since it was refused: within the same window
+                assert sent.refused_at is not None
+                assert sent.refused_at + 25 <= self.now <= sent.cancelled_at + WINDOW
+            sent.cancelled_at = self.now if sent.cancelled_at is None else sent.cancelled_at
+            sent.refused_at = None
         if effect.force:
             assert self.given.force_cancel
             assert self.error or sent.ambiguous
@@ -465,7 +469,8 @@ class Witness:
             sent.ambiguous = bool(failed and not sent.refused)
             sent.runs += [seen.answer.run_id] if seen.answer else []
         elif failed:
-            return
+            if isinstance(effect, Cancel) and failed.trouble is Trouble.CONFLICT:
+                self._of(effect.run_id).refused_at = seen.ended
         elif isinstance(effect, FindRuns):
             self.sent[-1].runs += [run.id for run in seen.answer]
         elif isinstance(effect, ReadDefinition):

@@ -490,8 +490,8 @@ FOREIGN = [
     {},
     {"run-id": "", "request-id": "", "workflow": ""},
     {"run-id": "  "},
-    {"cache-hit": "true", "runid": "9", "run_id": "9", "RUN-ID": "9", "other-run-id": "9", "run-id-": "9"},
-    {"run-id-0": "9", "run-id-01": "9", "run-id-x": "9", "run-id-1-2": "9", "run-id\n": "9"},
+    {"cache-hit": "true", "runid": "9", "RUN-ID": "9", "other-run-id": "9", "run-id-": "9", "run-id": ""},
+    {"cache-hit": "", "run_id": " "},
     {"force-cancel": "true"},
     {"workflow": "runner-worker.yml"},
     {"workflow": "../../../../user/repos"},
@@ -519,6 +519,29 @@ def test_r115_state_of_others_cancels_nothing(state, github, job):
     result = job.post(state)
     assert (result.ok, result.kind) == (True, "")
     assert not github.requests
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"cache-hit": "true", "runid": "9", "RUN-ID": "9", "other-run-id": "9", "run-id-": "9"},
+        {"run-id-0": "9", "run-id-01": "9", "run-id-x": "9", "run-id-1-2": "9", "run-id\n": "9"},
+    ],
+    ids=str,
+)
+def test_r116_state_in_which_no_name_is_known_is_refused(state, github, job):
+    """A name that was mistyped would pass for a child that was ended."""
+    result = job.post(state)
+    assert (result.ok, result.kind, result.state) == (False, "config", state)
+    assert "a child may still be active" in result.message
+    assert not github.requests
+
+
+@pytest.mark.parametrize("state", [{"run_id": "1001"}, {"run_id": "9", "run-id": "1001"}], ids=str)
+def test_r113_names_may_have_underscores_and_dashes_win(state, github, dispatch, job):
+    dispatch()
+    assert job.post(state).ok
+    assert [asked.run_id for asked in github.cancels()] == [1001]
 
 
 @pytest.mark.parametrize("state", NAMELESS, ids=str)

@@ -329,6 +329,28 @@ def test_r124_links_lead_to_the_server_of_the_job(server, github, job):
     assert "(https://ghe.example.com/o/r/actions/runs/1001#artifacts)" in job.files.summary()
 
 
+@pytest.mark.parametrize(
+    ("api", "server"),
+    [
+        ("https://ghe.example.com/api/v3", "https://ghe.example.com"),
+        ("https://api.octo.ghe.com", "https://octo.ghe.com"),
+        ("https://api.github.com", "https://github.com"),
+        ("http://127.0.0.1:8080", "https://other.example"),  # it does not tell its server, so the API's links are taken
+    ],
+)
+@pytest.mark.parametrize("without", ["nothing", "job url", "any url"])
+def test_r126_without_the_server_links_lead_to_that_of_the_api(api, server, without, github, job):
+    del job.env["GITHUB_SERVER_URL"]
+    job.env["GITHUB_API_URL"] = api
+    page = f"{server}/o/r/actions/runs/1001"
+    job_page = f"{page}/job/10010" if without == "nothing" else None
+    github.drift(None, 0, run={"html_url": None if without == "any url" else page}, job={"html_url": job_page})
+    result = job.go()
+    page = page.replace("other.example", "github.com") if without == "any url" else page
+    assert f"View worker job logs here: {page}/job/10010" in result.message
+    assert "/job/10010)" in job.files.summary()
+
+
 # -- R127: the summary ---------------------------------------------------------------------------------------------
 
 

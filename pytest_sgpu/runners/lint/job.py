@@ -12,7 +12,7 @@ JOB = "worker"
 GUARD_INPUTS = ("request-id", "parent-run-id", "parent-run-attempt", "source-ref", "source-sha")
 
 _RUNS_ON = re.compile(r"\$\{\{\s*(?i:fromjson)\(\s*inputs\.runner\s*\)\s*\}\}")
-_GUARD = re.compile(r"(?P<path>[^\s@]+/runner-guard)(@(?P<ref>\S+))?")
+_GUARD = re.compile(r"(?P<path>[^\s@]+/(?:[\w.-]+-)?guard)(@(?P<ref>\S+))?")  # whoever hosts it names its folder
 _CHECKOUT = re.compile(r"[^\s@]+/checkout@\S+")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _UNFILLED = "<commit>"  # of the example, as its OWNER

@@ -13,7 +13,7 @@ from pytest_sgpu.runners.machine.sightings import COMPLETED, RunSeen
 
 WINDOW = 120.0  # R82, and P13 for the search by name
 EVERY = 5.0  # R83
-_ASK_AGAIN = 30.0  # a run that is just being made refuses its cancellation ("not queued yet"), also with 404
+ASK_AGAIN = 30.0  # a run that is just being made refuses its cancellation ("not queued yet"), also with 404
 _FORCED = 45.0  # a cancelled job's post steps have five minutes in all, so there is no room for another whole window
 
 Steps = Generator[Action, Observation, bool]
@@ -36,9 +36,9 @@ def clean(run_id: int, now: float, *, force: bool, accepted: bool = False) -> St
 
 def _cancelled(run_id: int, now: float, window: float, *, force: bool, accepted: bool) -> Steps:
     by = now + window
-    asked = -_ASK_AGAIN + now
+    asked = -ASK_AGAIN + now
     while True:
-        if not accepted and now - asked >= _ASK_AGAIN:
+        if not accepted and now - asked >= ASK_AGAIN:
             asked = now
             said = yield Cancel(run_id, by, force)
             accepted = said.failure is None

@@ -23,7 +23,7 @@ from pytest_sgpu.runners.machine.actions import (
     stopped_by,
 )
 from pytest_sgpu.runners.machine.child import Child, Moment, worker_job
-from pytest_sgpu.runners.machine.cleaning import EVERY, WINDOW
+from pytest_sgpu.runners.machine.cleaning import ASK_AGAIN, EVERY, WINDOW
 from pytest_sgpu.runners.machine.parent import check_parent, check_source
 from pytest_sgpu.runners.machine.polling import next_look
 from pytest_sgpu.runners.machine.sightings import JobsSeen, RunSeen
@@ -219,15 +219,7 @@ class Watch:
         waited = f"no runner within {duration(child.candidate.queue_seconds)}"
         child.given_up_at = asked_at
         yield Note("deadline", f"child {child.run_id}: {waited} at {child.candidate.labels}; cancelling it")
-        said = yield Cancel(child.run_id, by)
-        child.cancelling = said.failure is None
-        # A refusal because it has ended, or is not queued yet, tells less than the looks that follow (P9).
-        if said.failure and said.failure.trouble is not Trouble.CONFLICT:
-            raise stopped_by(said.failure, late="cancel_unconfirmed")
-        yield Note(
-            "cancel",
-            "" if child.cancelling else f"child {child.run_id}: {said.failure and said.failure.text}",
-        )
+        yield from self._cancelling(by)
         looks = 0
         while True:
             looks += 1
@@ -246,6 +238,18 @@ class Watch:
             if self._moment.now >= by:
                 raise self._unconfirmed()
             yield Wait(min(self._moment.now + EVERY, by))
+            if not child.cancelling and not child.over and self._moment.now - asked_at >= ASK_AGAIN:
+                asked_at = self._moment.now
+                yield from self._cancelling(by)
+
+    def _cancelling(self, by: float) -> Steps:
+        """Ask for its end. A refusal since it has ended, or is not queued yet, tells less than the next looks (P9)."""
+        child = self._child
+        said = yield Cancel(child.run_id, by)
+        child.cancelling = said.failure is None
+        if said.failure and said.failure.trouble is not Trouble.CONFLICT:
+            raise stopped_by(said.failure, late="cancel_unconfirmed")
+        yield Note("cancel", f"child {child.run_id}: {said.failure.text}" if said.failure else "")
 
     def _confirming(self, effect: ReadRun | ReadJobs) -> Steps:
         child = self._child

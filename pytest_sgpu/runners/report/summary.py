@@ -10,6 +10,7 @@ from pytest_sgpu.runners.candidates import Candidate
 from pytest_sgpu.runners.ports import Attempt, Result
 from pytest_sgpu.runners.text import markdown
 
+PUBLIC = "https://github.com"
 LOGS = "View worker job logs here"
 ROWS = 400
 """So many dispatches are listed: GitHub takes no summary of more than 1 MiB."""
@@ -39,7 +40,7 @@ class Link:
 def worker_link(attempt: Attempt, *, repository: str, server_url: str) -> Link | None:
     """Give the address of the worker job; of its run when no job is known; None when there is neither (R124, R126).
 
-    An address that the API gave is taken only when it leads to the server of this repository.
+    An address that the API gave is taken only when it leads to the server of this repository, if that is known.
     """
     if _trusted(attempt.job_url, server_url):
         return Link(attempt.job_url)
@@ -47,15 +48,16 @@ def worker_link(attempt: Attempt, *, repository: str, server_url: str) -> Link |
     if not run:
         return None
     if attempt.run_id > 0 and attempt.job_id > 0:
-        return Link(f"{server_url}/{repository}/actions/runs/{attempt.run_id}/job/{attempt.job_id}")
+        return Link(f"{run}/job/{attempt.job_id}")
     return Link(run, fallback=True)
 
 
 def run_url(attempt: Attempt, *, repository: str, server_url: str) -> str:
     """Give the address of the child run, "" when there is none."""
-    if attempt.run_id > 0:
-        return f"{server_url}/{repository}/actions/runs/{attempt.run_id}"
-    return attempt.run_url if _trusted(attempt.run_url, server_url) else ""
+    given = attempt.run_url if _trusted(attempt.run_url, server_url) else ""
+    if attempt.run_id > 0 and (server_url or not given):
+        return f"{server_url or PUBLIC}/{repository}/actions/runs/{attempt.run_id}"
+    return given
 
 
 def logs_line(attempt: Attempt, *, repository: str, server_url: str) -> str:
@@ -196,7 +198,7 @@ def _outcome(attempt: Attempt) -> str:
 
 
 def _trusted(url: str, server_url: str) -> bool:
-    return url.startswith(f"{server_url}/") and _ADDRESS.fullmatch(url) is not None
+    return url.startswith(f"{server_url}/" if server_url else "http") and _ADDRESS.fullmatch(url) is not None
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

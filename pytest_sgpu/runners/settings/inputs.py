@@ -70,7 +70,8 @@ class Settings:
 
     ``source_sha`` stands as it was given (compare it without case), ``workloads`` too: one JSON text per worker,
     forwarded unchanged (R17). ``runner_type`` is the profile, not its alias. ``pinned``: the source policy is
-    pinned-after-start. ``server_url`` has no slash at its end. ``timeline`` is the path of a file, "" for none.
+    pinned-after-start. ``server_url`` has no slash at its end, and is "" when nothing tells it.
+    ``timeline`` is the path of a file, "" for none.
     """
 
     repository: str
@@ -236,10 +237,18 @@ def _repository(env: Values) -> str:
 
 
 def _server(env: Values) -> str:
-    text = env.text("GITHUB_SERVER_URL") or "https://github.com"
+    text = env.text("GITHUB_SERVER_URL") or _beside(env.text("GITHUB_API_URL") or "https://api.github.com")
+    if not text:
+        return ""
     if not _SERVER.fullmatch(text):
         raise OptionError(f"GITHUB_SERVER_URL: found {found(text)}, expected a URL such as https://github.com", _JOB)
     return text.rstrip("/")
+
+
+def _beside(api_url: str) -> str:
+    """Give the server whose API has this address, "" when its form does not tell."""
+    form = re.fullmatch(r"(https?://)(?:api\.([^/@\s]+)|([^/@\s]+)/api/v3)/?", api_url)
+    return f"{form[1]}{form[2] or form[3]}" if form else ""
 
 
 def _from_job(env: Values, name: str) -> int:
@@ -253,5 +262,5 @@ def repository(env: Mapping[str, str]) -> str:
 
 
 def server_url(env: Mapping[str, str]) -> str:
-    """Give the address of the server that people use, without a slash at its end. Raises OptionError."""
+    """Give the address of the server that people use, no slash at its end; "" for not known. Raises OptionError."""
     return _server(Values(env))
