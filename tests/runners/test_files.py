@@ -141,6 +141,53 @@ def test_others_lines_are_kept(tmp_path):
     assert read(path) == "theirs=1\nours=2\n"
 
 
+@pytest.mark.parametrize("variable", [OUTPUT, STATE, SUMMARY])
+@pytest.mark.parametrize(
+    ("there", "kept"), [("theirs=1", "theirs=1\n"), ("theirs=1\n", "theirs=1\n"), ("a\n\nb", "a\n\nb\n"), ("", "")]
+)
+def test_a_last_line_without_an_end_gets_one(tmp_path, variable, there, kept):
+    path = tmp_path / "commands"
+    path.write_text(there)
+    files.check({variable: str(path)}, variable)
+    assert read(path) == there, "a look changes nothing"
+    for _ in range(2):
+        if variable == SUMMARY:
+            files.summary({variable: str(path)}, "a=b")
+        else:
+            files.append({variable: str(path)}, variable, {"a": "b"})
+    assert read(path) == f"{kept}a=b\na=b\n"
+
+
+def test_a_file_that_can_only_be_written_is_written(tmp_path, monkeypatch):
+    path = tmp_path / "commands"
+    path.write_text("theirs=1\n")
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.open", refuse)
+        files.append({OUTPUT: str(path)}, OUTPUT, {"a": "b"})
+    assert read(path) == "theirs=1\na=b\n"
+
+
+def test_a_replaced_file_begins_with_what_is_written(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("theirs")
+    files.replace(str(path), "ours\n")
+    assert read(path) == "ours\n"
+
+
+def test_a_summary_without_an_end_is_cut_within_the_limit(tmp_path):
+    path = tmp_path / "summary"
+    path.write_text("x" * (SUMMARY_LIMIT - 3))
+    files.summary({SUMMARY: str(path)}, "ab")
+    assert path.stat().st_size <= SUMMARY_LIMIT
+    path.write_text("x" * (SUMMARY_LIMIT - 4))
+    files.summary({SUMMARY: str(path)}, "ab")
+    assert read(path).endswith("x\nab\n")
+
+
 def test_appends_from_several_threads_do_not_mix(tmp_path):
     path = tmp_path / "commands"
     names = [f"n{number}" for number in range(8)]

@@ -17,6 +17,9 @@ _LONGEST_VALUE = 60
 _TAGGED = re.compile(r"(?:&\S+\s+)?!")  # where a scalar starts: an anchor may stand before the tag
 _TAG_BEFORE = re.compile(r"(?:^|\s)!\S*\s+$")  # or behind it, and then ruamel.yaml says that the scalar starts there
 _LONGEST_TAG = 200
+_CORE = "tag:yaml.org,2002:"
+_TYPES = frozenset(("str", "int", "float", "bool", "null", "seq", "map", "merge", "timestamp", "value"))
+"""What ruamel.yaml says of its own accord, the last three too; the text counts, whatever it says."""
 _DEEPEST = 32  # brackets within brackets; ruamel.yaml takes seconds over a thousand of them, and then gives up
 
 
@@ -150,6 +153,9 @@ class _Reader:
         return made
 
     def _made(self, node: Any, place: tuple[int, int]) -> Value:  # noqa: ANN401
+        tag = str(node.tag or "")
+        if tag and tag.removeprefix(_CORE) not in _TYPES:
+            raise PlacedError(f"the tag {one_line(tag, _LONGEST_VALUE)} is not read", *place)
         if isinstance(node.value, str):
             return Text(*place, node.value, node.style is None and not self._tagged(node.start_mark.index))
         if not node.value or not isinstance(node.value[0], tuple):
@@ -182,7 +188,7 @@ class _Reader:
         if not isinstance(name, Text):
             raise PlacedError("a key is no text", *_place(name))
         if name.text == "<<" and not self._lenient:
-            raise PlacedError("GitHub knows no merge keys ('<<')", *_place(name))
+            raise PlacedError("merge keys ('<<') are not read", *_place(name))
         return name
 
 

@@ -220,7 +220,7 @@ class Watch:
         child.given_up_at = asked_at
         yield Note("deadline", f"child {child.run_id}: {waited} at {child.candidate.labels}; cancelling it")
         yield from self._cancelling(by)
-        looks = 0
+        answered, looks = self._moment.now, 0
         while True:
             looks += 1
             for effect in (ReadRun(child.run_id, by), ReadJobs(child.run_id, by)):
@@ -238,9 +238,9 @@ class Watch:
             if self._moment.now >= by:
                 raise self._unconfirmed()
             yield Wait(min(self._moment.now + EVERY, by))
-            if not child.cancelling and not child.over and self._moment.now - asked_at >= ASK_AGAIN:
-                asked_at = self._moment.now
+            if not child.cancelling and not child.over and answered + ASK_AGAIN <= self._moment.now < by:
                 yield from self._cancelling(by)
+                answered = self._moment.now
 
     def _cancelling(self, by: float) -> Steps:
         """Ask for its end. A refusal since it has ended, or is not queued yet, tells less than the next looks (P9)."""

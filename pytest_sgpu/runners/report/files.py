@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
+from pathlib import Path
 
 from pytest_sgpu.errors import SgpuError
 from pytest_sgpu.runners.text import one_line
@@ -23,8 +24,9 @@ _PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]*")  # nothing that any r
 def append(env: Mapping[str, str], variable: str, values: Mapping[str, str]) -> None:
     """Append ``values`` to the file that ``env[variable]`` names; without the variable do nothing.
 
-    All of them go in one write, so a process that is killed leaves all or none. A later value of the same name
-    replaces an earlier one. Raises SgpuError when the file cannot be written.
+    All of them go in one write, so a process that is killed leaves all or none. A last line of somebody else's that
+    has no end gets one. A later value of the same name replaces an earlier one. Raises SgpuError when the file cannot
+    be written.
     """
     path = env.get(variable, "")
     if path and values:
@@ -78,7 +80,9 @@ def _write(variable: str, path: str, data: bytes, limit: int = 0, flags: int = o
         # O_NONBLOCK: a pipe that nobody reads is an error at once, not a wait without end.
         handle = os.open(path, os.O_WRONLY | flags | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         try:
-            data = _cut(data, limit - os.fstat(handle).st_size) if limit else data
+            size = os.fstat(handle).st_size
+            data = b"\n" + data if data and size and _ends_open(path) else data
+            data = _cut(data, limit - size) if limit else data
             while data:
                 data = data[os.write(handle, data) :]
         finally:
@@ -86,6 +90,16 @@ def _write(variable: str, path: str, data: bytes, limit: int = 0, flags: int = o
     except (OSError, ValueError) as error:
         reason = one_line(getattr(error, "strerror", None) or error)
         raise SgpuError(f"{variable}: {one_line(path)} cannot be written: {reason}") from None
+
+
+def _ends_open(path: str) -> bool:
+    """Tell whether somebody's last line has no end: what is written next would be glued to it."""
+    try:
+        with Path(path).open("rb") as stream:
+            stream.seek(-1, os.SEEK_END)
+            return stream.read(1) != b"\n"
+    except OSError:  # it can be written and not read
+        return False
 
 
 def _cut(data: bytes, room: int) -> bytes:

@@ -24,21 +24,26 @@ _DIGITS = 18
 class Option:
     """One option: its name, the form of its value ("" for a flag), what it means, and who takes it.
 
-    ``many``: it may come again. ``default``: as text, "" for none.
+    ``many``: it may come again. ``default``: as text, "" for none; None where blank is not the same as left out.
     """
 
     name: str
     form: str
     meaning: str
     commands: tuple[str, ...]
-    default: str = ""
+    default: str | None = ""
     many: bool = False
 
 
 OPTIONS = (
-    Option("config", "FILE", "the rollout text: settings, a line ---, users", (PREFIX, LABEL, LINT, SIMULATE)),
-    Option("github-issue", "OWNER/REPO#N", "the rollout text is the first comment of this issue", _DECIDING),
-    Option("fleets", "FILE", "the fleets file; default: the one of this package", COMMANDS),
+    Option("config", "FILE", "the rollout text: settings, a line ---, users", (PREFIX, LABEL, LINT, SIMULATE), None),
+    Option("github-issue", "OWNER/REPO#N", "the rollout text is the first comment of this issue", _DECIDING, None),
+    Option(
+        "fleets",
+        "FILE",
+        "the fleets file; default: conf/runner_routing.yaml of the working directory, else the one of this package",
+        COMMANDS,
+    ),
     Option(
         "arc",
         "FILE",
@@ -90,11 +95,13 @@ def add(parser: argparse.ArgumentParser, command: str) -> None:
 class Asked:
     """What ``prefix`` and ``label`` are asked. Texts are as they came. ``draw``: percent, None for chance.
 
-    ``labels`` and ``author`` of ``request`` are completed from the API where that is asked for.
+    ``labels`` and ``author`` of ``request`` are completed from the API where that is asked for. ``blank``: why there is
+    no rollout text though an option for one is there. An unset variable must not stop a job, so that is no wrong usage.
     """
 
     config: str
     issue: str
+    blank: str
     fleets: str
     request: Request
     pr: str
@@ -103,21 +110,25 @@ class Asked:
 
     @property
     def has_source(self) -> bool:
-        """Tell whether there is a rollout text to read."""
-        return bool(self.config or self.issue)
+        """Tell whether a rollout text is asked for, be there one or not."""
+        return bool(self.config or self.issue or self.blank)
 
 
 def asked(args: argparse.Namespace, *, needs_source: bool) -> Asked:
     """Read the options of ``prefix`` and ``label``. Raises OptionError for what excludes each other."""
     labels = tuple(label for label in args.label if label)
-    _one_of("--config", args.config, "--github-issue", args.github_issue)
+    named = {"--config": args.config, "--github-issue": args.github_issue}
+    config, issue = (text if text and text.strip() else "" for text in named.values())
+    _one_of("--config", config, "--github-issue", issue)
     _one_of("--draw", args.draw, "--rollout-key", args.rollout_key)
     _one_of("--pr", args.pr.strip(), "--label", labels)
-    if needs_source and not (args.config or args.github_issue):
+    blank = "" if config or issue else " and ".join(f"{name} is blank" for name in named if named[name] is not None)
+    if needs_source and not (config or issue or blank):
         raise OptionError("no rollout text: neither --config nor --github-issue is given", "--config FILE")
     return Asked(
-        config=args.config,
-        issue=args.github_issue,
+        config=config,
+        issue=issue,
+        blank=blank,
         fleets=args.fleets,
         request=request(args, labels),
         pr=args.pr.strip(),

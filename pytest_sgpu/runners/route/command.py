@@ -51,7 +51,8 @@ example:
 """
 _LABEL = """\
 Says what label a job will run on: traced in six steps for a rollout text and what is asked, or without one a table
-of every state that a prefix can be in. Writes nothing. Needs the extra: pip install "pytest-sgpu[runners]"
+of every state that a prefix can be in (exit code 1 there: a label without a translation). Writes nothing.
+Needs the extra: pip install "pytest-sgpu[runners]"
 """
 _LABEL_MORE = """\
 {codes}
@@ -81,10 +82,11 @@ _SIMULATE_MORE = """\
 example:
   sgpu route simulate --config=rollout.txt --users=10000 --days=7 --workflow=pull
 """
+_UNSERVED = "no runner for it, --strict"
 _TEXTS = {
     PREFIX: ("decide: the prefix of labels, and why", _PREFIX, _PREFIX_MORE, "done, also by a fallback", "--strict"),
     MATRIX: ("translate the labels of a test matrix", _MATRIX, _MATRIX_MORE, "written", "errors in it"),
-    LABEL: ("say what label a job will run on", _LABEL, _LABEL_MORE, "done, also by a fallback", "--strict"),
+    LABEL: ("say what label a job will run on", _LABEL, _LABEL_MORE, "done, also by a fallback", _UNSERVED),
     LINT: ("check rollout text, fleets, mapping, workflows", _LINT, _LINT_MORE, "no errors", "errors"),
     SIMULATE: ("try a rollout text on many users", _SIMULATE, _SIMULATE_MORE, "as configured", "not as configured"),
 }

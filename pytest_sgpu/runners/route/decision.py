@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_sgpu.errors import SgpuError
+from pytest_sgpu.errors import OptionError, SgpuError
 from pytest_sgpu.runners.ports import Clock, Transport, TransportError
 from pytest_sgpu.runners.route import default_fleet, github, sources
 from pytest_sgpu.runners.route.arguments import Asked
@@ -45,7 +45,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision and what it was made from. ``fleets`` is None when that file could not be read."""
+    """A decision and what it was made from. ``fleets`` is None when that file could not be read; ``file`` names it."""
 
     decision: Decision
     outputs: Outputs
@@ -54,16 +54,18 @@ class Decided:
     source: str = ""
     problems: tuple[Problem, ...] = ()
     hint: str = ""
+    file: str = ""
 
 
 def decided(asked: Asked, env: Mapping[str, str], tools: Tools) -> Decided:
     """Read and decide. Raises nothing: jobs wait for the answer, and every failure is the default fleet (Q110)."""
     known: Fleets | None = None
     outputs = Outputs()
+    file = sources.told(sources.fleets(asked.fleets))
     try:
         known = read_fleets(asked.fleets)
         outputs = default_fleet.outputs_of(known)
-        return _Deciding(asked, known, env, tools).run()
+        return replace(_Deciding(asked, known, env, tools).run(), file=file)
     except SgpuError as error:
         why, hint = error.message, error.hint
     except (TransportError, OSError) as error:
@@ -71,13 +73,14 @@ def decided(asked: Asked, env: Mapping[str, str], tools: Tools) -> Decided:
     except Exception as error:  # noqa: BLE001 - also for what nobody thought of, a job gets its default fleet
         why, hint = f"internal error: {type(error).__name__}: {error}", "please report it"
     if known:
-        return Decided(fallback(known, why), outputs, asked.request, known, hint=one_line(hint))
+        return Decided(fallback(known, why), outputs, asked.request, known, hint=one_line(hint), file=file)
     outputs = default_fleet.outputs_without(asked.fleets)
-    return Decided(default_fleet.decision(outputs, why), outputs, asked.request, None, hint=one_line(hint))
+    return Decided(default_fleet.decision(outputs, why), outputs, asked.request, None, hint=one_line(hint), file=file)
 
 
 def read_fleets(path: str) -> Fleets:
     """Read the fleets file. Raises SgpuError."""
+    sources.need_yaml()
     file = sources.fleets(path)
     return parse_fleets(sources.read(file), sources.short(file))
 
@@ -105,6 +108,8 @@ class _Deciding:
         return Decided(decision, outputs, request, self._fleets, source, rollout.problems, hint)
 
     def _rollout(self) -> tuple[Rollout, str]:
+        if self._asked.blank:
+            raise OptionError(self._asked.blank, "most likely a variable that is not set")
         if self._asked.config:
             return read_rollout(self._asked.config)
         where = github.issue(self._asked.issue)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pytest_sgpu.errors import OptionError
 from pytest_sgpu.runners.github import Client
 from pytest_sgpu.runners.loop import alone
-from pytest_sgpu.runners.ports import Clock, Transport
+from pytest_sgpu.runners.ports import Clock, Response, Transport
 from pytest_sgpu.runners.wording import found
 
 PATIENCE = 90.0  # seconds for all reads of one command together: jobs wait for the decision
-MOST_PAGES = 3
+MOST_PAGES = 10
 _PAGE = 100  # the most that the API gives
 
 _RIGHTS = "the token needs issues: read (of a private repository), pull-requests: read for --pr"
@@ -21,6 +21,8 @@ _REFUSED = re.compile(r"GET \S+: (401|403|404)\b(?!.*rate limit)", re.IGNORECASE
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _TOKEN = re.compile(r"[!-~]+")
+_URL = re.compile(r"<[^>]*>")
+_NEXT = re.compile(r';\s*rel\s*=\s*"?\s*(?:[^",;]*\s)?next(?=[\s",;]|$)', re.IGNORECASE)
 
 
 Kind = type[dict[str, object]] | type[list[object]]
@@ -55,7 +57,7 @@ class Api:
     """Reads, retried as all reads of the runner tools are, and all of them within ``PATIENCE``."""
 
     def __init__(self, connect: Callable[[], Transport], clock: Clock, env: Mapping[str, str]) -> None:
-        self._connect = connect
+        self._wire = _Wire(connect)
         self._clock = clock
         self._env = env
         self._by = clock.monotonic() + PATIENCE
@@ -84,7 +86,7 @@ class Api:
                     what = f"the labels of {where.repository}#{where.number}"
                     raise OptionError(f"{what} cannot be read: found {found(label)}, expected a label with a name")
                 names.append(name)
-            if len(labels) < _PAGE:
+            if len(labels) < _PAGE and not self._wire.has_next:
                 break
         return tuple(names)
 
@@ -104,13 +106,34 @@ class Api:
 
     def _read(self, where: Issue, path: str, kind: Kind, what: str) -> object:
         if self._client is None or self._client[0] != where.repository:
-            made = Client(self._connect(), self._clock, _token(self._env), where.repository)
+            made = Client(self._wire, self._clock, _token(self._env), where.repository)
             self._client = (where.repository, made)
         asked = self._client[1].read(f"/issues/{where.number}{path}", kind=kind, by=self._by)
         answer, problem = alone(asked, self._clock)
         if problem:
             raise OptionError(f"{what} cannot be read: {problem}", _RIGHTS if _REFUSED.match(problem) else "")
         return answer
+
+
+class _Wire:
+    """A transport, opened at the first request, that remembers whether the last answer has a next page."""
+
+    def __init__(self, connect: Callable[[], Transport]) -> None:
+        self._connect = connect
+        self._inner: Transport | None = None
+        self.has_next = False
+
+    def request(
+        self, method: str, path: str, *, body: Mapping[str, object] | None, headers: Mapping[str, str], timeout: float
+    ) -> Response:
+        """Pass a request on. Of the header ``Link`` only that there is a next page counts, never where it leads to."""
+        if self._inner is None:
+            self._inner = self._connect()
+        self.has_next = False
+        response = self._inner.request(method, path, body=body, headers=headers, timeout=timeout)
+        links = [str(value) for name, value in response.headers.items() if str(name).lower() == "link"]
+        self.has_next = any(_NEXT.search(_URL.sub("", link)) for link in links)
+        return response
 
 
 def _is_repository(text: str) -> bool:

@@ -33,7 +33,8 @@ def pairs(outputs: Mapping[str, str]) -> list[str]:
 
 def explained(made: Decided) -> list[str]:
     """Give the request and every rule that was looked at, as lines that begin with ``# ``."""
-    told = [f"rollout text: {one_line(made.source)}"] if made.source else []
+    told = [f"fleets file: {one_line(made.file)}"]
+    told += [f"rollout text: {one_line(made.source)}"] if made.source else []
     told += [f"{name}: {one_line(text)}" for name, text in _asked(made.request).items()]
     return [f"# {line}".rstrip() for line in (*told, *explain.lines(made.decision))]
 
@@ -45,7 +46,8 @@ def decision_json(made: Decided, *, explained: bool) -> dict[str, object]:
     document |= {"enabled": list(decision.enabled), "dropped": list(decision.dropped)}
     document |= {"warnings": list(decision.warnings)}
     if explained:
-        document |= {"rollout": made.source, "request": _asked(made.request), "steps": explain.values(decision)}
+        document |= {"fleets": made.file, "rollout": made.source}
+        document |= {"request": _asked(made.request), "steps": explain.values(decision)}
     return document
 
 

@@ -79,7 +79,7 @@ class Commands:
         if args.json:
             self._screen.say(answer)
             return 0
-        told = [f"# mapping: {label_map.source}", *printing.matrix_lines(made)] if args.explain else []
+        told = [*(f"# {line}" for line in _used(args)), *printing.matrix_lines(made)] if args.explain else []
         for one in made.dropped:
             self._screen.complain(f"left out: config {one_line(one.config)}: {one_line(one.reason)}")
         self._screen.lines([f"{MATRIX_OUTPUT}={answer}", *told])
@@ -101,17 +101,17 @@ class Commands:
             self._screen.say(printing.document([asdict(one) for one in traced]))
         else:
             self._screen.lines([line for one in traced for line in trace.lines(one)])
-        is_known = self._all_known(args.labels, label_map, fleets)
-        return FAILED if not is_known or (args.strict and made.decision.is_fallback) else 0
+        code = self._complained(trace.unserved(traced, label_map, fleets))
+        return FAILED if args.strict and made.decision.is_fallback else code
 
-    def _all_known(self, labels: Sequence[str], label_map: LabelMap, fleets: Fleets) -> bool:
-        unknown = trace.unknown(labels, label_map, fleets)
-        for message, hint in unknown:
+    def _complained(self, errors: Sequence[tuple[str, str]]) -> int:
+        """Tell errors with their hints, and give the exit code."""
+        for message, hint in errors:
             self._screen.complain(f"{PROG}: error: {message}")
             if hint:
                 self._screen.complain(f"  hint: {hint}")
             self._screen.note("error", f"{PROG} label", f"{message} ({hint})" if hint else message)
-        return not unknown
+        return FAILED if errors else 0
 
     def _states(self, args: argparse.Namespace, label_map: LabelMap, fleets: Fleets) -> int:
         given = [name for name in _NEEDS_ROLLOUT if getattr(args, name.replace("-", "_"))]
@@ -120,7 +120,7 @@ class Commands:
         canary = fleets.is_canary(args.repo)
         if not args.json:
             self._screen.lines(trace.table(args.labels, label_map, fleets, canary=canary))
-            return 0 if self._all_known(args.labels, label_map, fleets) else FAILED
+            return self._complained(trace.unknown(args.labels, label_map, fleets))
         found = [
             {"label": label, "state": str(place), "prefix": place.prefix_for(canary=canary)}
             | {"final": asdict(trace.final(label, place, label_map, fleets, canary=canary))}
@@ -128,7 +128,7 @@ class Commands:
             for place in fleets.places
         ]
         self._screen.say(printing.document(found))
-        return 0 if self._all_known(args.labels, label_map, fleets) else FAILED
+        return self._complained(trace.unknown(args.labels, label_map, fleets))
 
     def lint(self, args: argparse.Namespace) -> int:
         """Check everything that is given, and what is used by default."""
@@ -139,9 +139,11 @@ class Commands:
             self._screen.lines([*map(printing.problem_line, problems), printing.counted(problems, checked)])
         for problem in problems:
             self._screen.note(problem.severity, f"{PROG} lint", problem.message, problem)
+        self._screen.complain(f"checked with {', '.join(_used(args))}")
         return FAILED if any(problem.severity == "error" for problem in problems) else 0
 
     def _linted(self, args: argparse.Namespace) -> tuple[tuple[Problem, ...], int]:
+        sources.need_yaml()
         rollout: Rollout | None = None
         source = ""
         if args.config:
@@ -183,6 +185,12 @@ class Commands:
     def _mapping(path: str, fleets: Fleets) -> LabelMap:
         file = sources.mapping(path)
         return mapping.parse_mapping(sources.read(file), sources.short(file), fleets.pins.key if fleets.pins else "")
+
+
+def _used(args: argparse.Namespace) -> tuple[str, str]:
+    """Say which files were used, since they may lie about in the working directory."""
+    fleets, label_map = sources.fleets(args.fleets), sources.mapping(args.arc)
+    return f"fleets file: {sources.told(fleets)}", f"mapping: {sources.told(label_map)}"
 
 
 _NEEDS_ROLLOUT = (

@@ -18,7 +18,8 @@ class RouteScreen(Screen):
 
     def __init__(self, env: Mapping[str, str]) -> None:
         super().__init__(env)
-        self._in_step = env.get("GITHUB_ACTIONS") == "true"
+        # A step of GitHub has both; what stands in for one often sets the one that it reads.
+        self._in_step = env.get("GITHUB_ACTIONS") == "true" or bool(env.get("GITHUB_OUTPUT"))
 
     def say(self, text: str) -> None:
         """Print ``text`` and a line end; none of its lines is heard as a command of the CI service."""

@@ -5,22 +5,34 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pytest_sgpu.errors import OptionError
+from pytest_sgpu.errors import OptionError, SgpuError
+from pytest_sgpu.runners.lint import yaml_text
 from pytest_sgpu.runners.text import one_line
 
 FLEETS, MAPPING = "runner_routing.yaml", "arc.yaml"
 LONGEST_CONFIG = 32 << 20  # bytes; a rollout text grows with its users
 LONGEST_FILE = 4 << 20  # bytes of any other file, or of a matrix
 
-_OWN_MAPPING = Path(".github") / "arc.yaml"
+_OWN = {FLEETS: Path("conf") / FLEETS, MAPPING: Path(".github") / MAPPING}
 _FOLDER = "such as --workflows .github/workflows"
 _TEXT = "give the text itself, or @FILE"
 _HINT = "name a file; write what comes out of a pipe into one first"
 
 
-def fleets(path: str) -> Path:
-    """Give the fleets file: the one that is named, else the one of this package; never one that lies about."""
-    return Path(path) if path else default(FLEETS)
+def need_yaml() -> None:
+    """Raise SgpuError without ruamel.yaml, before a file is blamed for that."""
+    try:
+        yaml_text.parse("", "")
+    except SgpuError:
+        raise SgpuError("sgpu route needs ruamel.yaml, which is not installed", yaml_text.EXTRA) from None
+
+
+def fleets(path: str, folder: Path | None = None) -> Path:
+    """Give the fleets file: the one that is named, else that of the repository, else the one of this package.
+
+    That of the repository is ``conf/runner_routing.yaml`` in ``folder``, by default the working directory.
+    """
+    return Path(path) if path else _own_or_default(FLEETS, folder)
 
 
 def mapping(path: str, folder: Path | None = None) -> Path:
@@ -28,10 +40,7 @@ def mapping(path: str, folder: Path | None = None) -> Path:
 
     That of the repository is ``.github/arc.yaml`` in ``folder``, by default the working directory.
     """
-    if path:
-        return Path(path)
-    own = (folder or Path()) / _OWN_MAPPING
-    return own if own.exists() else default(MAPPING)
+    return Path(path) if path else _own_or_default(MAPPING, folder)
 
 
 def default(name: str) -> Path:
@@ -42,7 +51,12 @@ def default(name: str) -> Path:
 
 def short(path: Path) -> str:
     """Name a file in messages: a built-in one without its folder, which is that of the installation."""
-    return path.name if path in {default(FLEETS), default(MAPPING)} else one_line(path)
+    return path.name if _is_built_in(path) else one_line(path)
+
+
+def told(path: Path) -> str:
+    """Say which file was used, and whether it is a built-in one."""
+    return f"{short(path)} of this package" if _is_built_in(path) else short(path)
 
 
 def read(path: Path, most: int = LONGEST_FILE) -> str:
@@ -67,6 +81,8 @@ def argument(text: str, most: int = LONGEST_FILE) -> tuple[str, str]:
     """
     if text == "-":
         return _standard_input(most), "standard input"
+    if text.strip() == "@":
+        raise OptionError("MATRIX: a file name is missing behind the @", "such as @matrix.yml")
     if text.startswith("@"):
         return read(Path(text[1:]), most), one_line(text[1:])
     if len(text) > most:
@@ -89,6 +105,18 @@ def workflows(folder: str) -> tuple[Path, ...]:
     if not found:
         raise OptionError(f"{shown}: no *.yml in it", _FOLDER)
     return tuple(found)
+
+
+def _own_or_default(name: str, folder: Path | None) -> Path:
+    own = (folder or Path()) / _OWN[name]
+    try:
+        return own if own.exists() else default(name)
+    except OSError:  # a folder that nobody may look into: reading says so
+        return own
+
+
+def _is_built_in(path: Path) -> bool:
+    return path in {default(FLEETS), default(MAPPING)}
 
 
 def _standard_input(most: int) -> str:

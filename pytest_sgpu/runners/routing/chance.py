@@ -25,7 +25,7 @@ def drawn(source: Callable[[], float]) -> Chance:
 def keyed(key: str) -> Chance:
     """Draw from a hash of experiment and ``key``: the same pair draws the same, everywhere and always (Q36).
 
-    Whoever is below a percentage is below every higher one too, so raising it moves nobody back.
+    Whoever is not above a percentage is not above any higher one either, so raising it moves nobody back.
     """
 
     def draw(experiment: str) -> float:

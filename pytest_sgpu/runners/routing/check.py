@@ -42,6 +42,7 @@ def check(texts: Texts) -> tuple[Problem, ...]:
     if texts.label_map:
         problems += texts.label_map.problems
         problems += check_mapping(texts.label_map, texts.fleets)
+        problems += _pinned(texts.fleets)
         problems += _served(texts.label_map, texts.fleets)
     for workflow in texts.workflows:
         problems += workflow.problems
@@ -93,6 +94,14 @@ def _names(rollout: Rollout, texts: Texts) -> Iterator[Problem]:
                 yield Problem(texts.rollout_source, one.line, "warning", what, suggest(name, names))
 
 
+def _pinned(fleets: Fleets) -> Iterator[Problem]:
+    """Look whether a pinned label would get a prefix of no fleet (Q116): runners of its own there may be."""
+    known = [prefix for one in fleets.places for prefix in (one.prefix, one.canary_prefix) if one.translates]
+    if fleets.pins and fleets.pins.prefix not in known:
+        what = f"pins: no fleet has the prefix {shown(fleets.pins.prefix)}, which every pinned label gets"
+        yield Problem(fleets.source, fleets.lines.get("pins", 0), "warning", what, suggest(fleets.pins.prefix, known))
+
+
 def _served(label_map: LabelMap, fleets: Fleets) -> Iterator[Problem]:
     """Look for targets that a fleet has no runner for, though labels lead there (Q116)."""
     pins = fleets.pins
@@ -114,8 +123,10 @@ def _served(label_map: LabelMap, fleets: Fleets) -> Iterator[Problem]:
 
 
 def _workflow(workflow: Workflow, texts: Texts) -> Iterator[Problem]:
-    places = _places(workflow, texts)
+    asked = _places(workflow, texts)
     for use in workflow.uses:
+        place = texts.fleets.prefixes.get(use.given)
+        places = (place,) if place else asked  # who writes a prefix out asks for nothing else
         if use.kind in {"check", "opt-out"}:
             known = texts.rollout.experiments if texts.rollout and texts.rollout.usable else None
             if known is not None and use.name not in known:

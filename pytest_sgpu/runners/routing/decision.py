@@ -33,7 +33,7 @@ class Step:
     """One rule that was looked at. ``on`` and ``off`` decide; ``skip``: it had nothing to say, and the next one was.
 
     ``experiment`` is "" for what concerns the whole decision. ``detail`` is one printable line. ``draw`` is set where
-    chance was asked, ``threshold`` where a percentage counted; it is on when the draw is below the threshold.
+    chance was asked, ``threshold`` where a percentage counted; it is on when the draw is not above the threshold.
     """
 
     experiment: str

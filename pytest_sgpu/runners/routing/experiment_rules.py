@@ -134,16 +134,16 @@ _RULES: tuple[Callable[[Experiment, str, Case], Step], ...] = (
 
 
 def _drawn(name: str, rule: str, told: str, percent: float, case: Case) -> Step:
-    """Decide by a percentage (Q37): always from 100 on, never at 0, else when the draw is below it."""
+    """Decide by a percentage (Q37): always from 100 on, never at 0, else when the draw is not above it."""
     if percent >= _ALWAYS:
         return _step(name, rule, "on", f"{told}: always", threshold=percent)
     if not percent > 0:
         return _step(name, rule, "off", f"{told}: never", threshold=percent)
     draw = case.chance(name)
-    outcome: Outcome = "on" if draw < percent else "off"
-    below = "is" if outcome == "on" else "is not"
+    outcome: Outcome = "on" if draw <= percent else "off"
+    above = "is not" if outcome == "on" else "is"
     return _step(
-        name, rule, outcome, f"{told}: the draw {_number(draw)} {below} below it", draw=draw, threshold=percent
+        name, rule, outcome, f"{told}: the draw {_number(draw)} {above} above it", draw=draw, threshold=percent
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ MOST_JOBS = 256
 """So many jobs GitHub makes of one matrix."""
 
 _MOST_NAMED = 100
+_CLOSE = 0.8  # includes, but not exclude
 _AFTERWARDS = "an expression: translate after GitHub has put a label in its place"
 
 
@@ -112,14 +114,21 @@ class _Work:
         if not isinstance(value, dict):
             hint = matrix_text.SPACE if isinstance(value, str) and ":" in value else "{ include: [ ... ] }"
             raise MatrixError(f"found {_found(value)}, expected a mapping with include", 1, hint)
-        self._refuse_axes(value, read.key_lines)
-        return matrix_text.one_line_json({**value, "include": self._include(value["include"], read)})
+        if others := [key for key in value if key != "include"]:
+            self._tell_axes(others, read, is_filled=value.get("include") not in (None, []))
+            return matrix_text.one_line_json(value)
+        return matrix_text.one_line_json({"include": self._include(value["include"], read)})
 
-    def _refuse_axes(self, value: Mapping[str, object], lines: Mapping[str, int]) -> None:
-        others = [key for key in value if key != "include"]
-        if others:
-            message = f"found {', '.join(map(shown, others[:5]))} beside include, and only include is translated"
-            raise MatrixError(message, lines.get(others[0], 1), "write each combination as an entry of include")
+    def _tell_axes(self, keys: list[str], read: MatrixText, *, is_filled: bool) -> None:
+        """Tell keys beside ``include``: with entries there half of the matrix would be translated, else nothing is."""
+        line, named = read.key_lines.get(keys[0], 1), ", ".join(map(shown, keys[:5]))
+        hint = "write each combination as an entry of include"
+        if is_filled:
+            raise MatrixError(f"found {named} beside include, and only include is translated", line, hint)
+        if meant := difflib.get_close_matches("include", keys, 1, _CLOSE):
+            hint = f"{shown(meant[0])} is not include"
+        message = f"no entries in include: nothing is translated, {named} passed on as written"
+        self.tell(line, message, hint, severity="warning")
 
     def _include(self, value: object, read: MatrixText) -> object:
         if value is None:

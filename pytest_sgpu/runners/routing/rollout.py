@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from decimal import Decimal
 
 from pytest_sgpu.runners.lint.yaml_text import Text
@@ -12,7 +13,7 @@ from pytest_sgpu.runners.routing.rollout_types import Experiment, Rollout, User
 from pytest_sgpu.runners.routing.scalars import resolve
 from pytest_sgpu.runners.routing.sections import MOST_LINES, SEPARATOR, count_lines, cut
 from pytest_sgpu.runners.routing.settings import SettingsError
-from pytest_sgpu.runners.routing.users import UsersError, users
+from pytest_sgpu.runners.routing.users import users
 
 __all__ = ["Experiment", "Rollout", "User", "format_rollout", "parse_rollout"]
 
@@ -35,12 +36,8 @@ def parse_rollout(text: str, source: str) -> Rollout:
         problems += found
     except SettingsError as caught:
         error = caught
-    people: dict[str, User] = {}
-    try:
-        people, found = users(sections.users, sections.users_line, experiments, source)
-        problems += found
-    except UsersError as caught:
-        error = error or SettingsError(str(caught), caught.line)
+    people, found = users(sections.users, sections.users_line, experiments, source)
+    problems += found
     if not error and not sections.settings.strip() and not people:
         error = SettingsError("there are neither settings nor user lines in it" if text.strip() else "it is empty")
     if error:
@@ -48,7 +45,7 @@ def parse_rollout(text: str, source: str) -> Rollout:
     return Rollout(experiments, people, _ordered(problems))
 
 
-def _unusable(error: SettingsError, people: dict[str, User], problems: list[Problem], source: str) -> Rollout:
+def _unusable(error: SettingsError, people: Mapping[str, User], problems: list[Problem], source: str) -> Rollout:
     why = f"{error} (line {error.line})" if error.line else str(error)
     told = Problem(source, error.line, "error", str(error), error.hint, error.column)
     return Rollout({}, people, _ordered([*problems, told]), usable=False, why=why)

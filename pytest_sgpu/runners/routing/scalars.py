@@ -15,6 +15,7 @@ _WORDS: dict[str, bool | None] = {
 # With more digits before the point a decimal is infinite, and Python refuses to read an integer.
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,299})")
 _DECIMAL = re.compile(rf"{_INTEGER.pattern}\.[0-9]+")
+_NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 
 
 def resolve(scalar: Text) -> str | int | float | bool | None:
@@ -31,6 +32,15 @@ def resolve(scalar: Text) -> str | int | float | bool | None:
     if _INTEGER.fullmatch(text):
         return int(text)
     return float(text) if _DECIMAL.fullmatch(text) else text
+
+
+def number(scalar: Text) -> float | None:
+    """Give the number that a plain scalar is, or None, where nothing but a number makes sense.
+
+    Then an exponent, a sign ``+`` and a missing digit beside the point are what YAML 1.2 says, so ``1e2`` is 100. A
+    leading zero is still none, since it may be meant as octal.
+    """
+    return float(scalar.text) if scalar.plain and _NUMBER.fullmatch(scalar.text) else None
 
 
 def kind(value: object) -> str:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from pytest_sgpu.runners.routing import explain
 from pytest_sgpu.runners.routing.decision import Decision, Request
 from pytest_sgpu.runners.routing.fleets import Fleets
 from pytest_sgpu.runners.routing.mapping import TABLE, LabelMap, known_prefixes, resolve
 from pytest_sgpu.runners.routing.places import Place
-from pytest_sgpu.runners.routing.problems import shown, suggest
+from pytest_sgpu.runners.routing.problems import shown
 from pytest_sgpu.runners.text import one_line
 
 _NONE = "none"
 _TITLE = 11  # columns
+_NEAR = 0.8  # of the characters, in order
+_MOST_COMPARED = 500  # as for every suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +27,14 @@ class Final:
 
     ``rule``: one of the table's (translated, pinned, passed-through, already-translated), ``prefixed`` where nothing is
     translated, ``unknown``. ``text``: why. ``warnings``: that no runner can serve it, and such. All on one line each.
+    ``is_served``: there is a label, and as far as the fleets file says a runner for it.
     """
 
     label: str
     rule: str
     text: str
     warnings: tuple[str, ...] = ()
+    is_served: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,8 @@ def trace(label: str, request: Request, decision: Decision, label_map: LabelMap,
     on = [fleets.experiments[name] for name in decision.enabled if name in fleets.experiments]
     place = fleets.place(on)
     found = _final(label, decision.label_type, place, label_map, fleets, is_translated=decision.use_arc)
+    if not decision.use_arc:
+        found = replace(found, warnings=(*found.warnings, *_elsewhere(label, label_map, fleets)))
     workflow = f"workflow {shown(request.workflow)}" if request.workflow else "no workflow named"
     steps = (
         TraceStep(1, "workflow", f"the label is {shown(label)}; {workflow}"),
@@ -78,11 +86,21 @@ def unknown(labels: Sequence[str], label_map: LabelMap, fleets: Fleets) -> list[
     found = []
     for label in dict.fromkeys(one.strip() for one in labels):
         if resolve(label, "", label_map, fleets) is None:
-            bare = label.removeprefix(next((one for one in known_prefixes(fleets) if label.startswith(one)), ""))
             message = f"no translation for a label: {shown(label)} is not in {TABLE} of {label_map.source}"
-            hint = suggest(bare, label_map.targets)
-            found.append((message, hint if hint.startswith("did you mean") else ""))
+            found.append((message, _meant(label, label_map, fleets)))
     return found
+
+
+def unserved(traced: Iterable[LabelTrace], label_map: LabelMap, fleets: Fleets) -> list[tuple[str, str]]:
+    """Give for every traced label that no runner can serve where it ends what is wrong, and a hint."""
+    told = []
+    for one in traced:
+        if one.final.rule == "unknown":
+            told += unknown([one.label], label_map, fleets)
+        elif not one.final.is_served:
+            message = f"no runner can serve {shown(one.final.label)}, where {shown(one.label)} ends"
+            told.append((message, "without a rollout text every state is shown"))
+    return list(dict.fromkeys(told))
 
 
 def lines(traced: LabelTrace) -> list[str]:
@@ -123,15 +141,16 @@ def _final(
         return _untranslated(label, prefix, place, label_map, fleets)
     made = resolve(label, prefix, label_map, fleets)
     if made is None:
-        hint = suggest(label, label_map.targets)
-        tip = f"; {hint}" if hint.startswith("did you mean") else ""
-        return Final("", "unknown", f"{shown(label)} is not in {TABLE} of {label_map.source}{tip}")
+        tip = _meant(label, label_map, fleets)
+        text = f"{shown(label)} is not in {TABLE} of {label_map.source}{'; ' if tip else ''}{tip}"
+        return Final("", "unknown", text, is_served=False)
     warnings = _given_prefix(label, fleets) if made.replaced else ()
+    lacks: tuple[str, ...] = ()
     if made.rule in ("translated", "pinned"):
         bare = label_map.targets[made.bare]
         at = fleets.prefixes.get(made.label.removesuffix(bare), place) if made.rule == "pinned" else place
-        warnings += _unserved(bare, at)
-    return Final(made.label, made.rule, made.text, warnings)
+        lacks = _lacks(bare, at)
+    return Final(made.label, made.rule, made.text, warnings + lacks, is_served=not lacks)
 
 
 def _untranslated(label: str, prefix: str, place: Place, label_map: LabelMap, fleets: Fleets) -> Final:
@@ -143,7 +162,25 @@ def _untranslated(label: str, prefix: str, place: Place, label_map: LabelMap, fl
     if label in label_map.is_target and label not in label_map.targets:
         warnings += (f"{shown(label)} is a translated label, and nothing is translated here",)
     text = f"not translated: the prefix {shown(prefix)} and the label" if prefix else "not translated, without a prefix"
-    return Final(prefix + label, "prefixed", text, warnings + _unserved(label, place))
+    lacks = _lacks(label, place)
+    return Final(prefix + label, "prefixed", text, warnings + lacks, is_served=not lacks)
+
+
+def _elsewhere(label: str, label_map: LabelMap, fleets: Fleets) -> tuple[str, ...]:
+    """Tell of a label that is fine where nothing is translated, and nowhere else."""
+    if resolve(label, "", label_map, fleets) or not any(place.translates for place in fleets.places):
+        return ()
+    tip = _meant(label, label_map, fleets)
+    told = f"where labels are translated no runner would be there for it: {shown(label)} is not in {TABLE} of"
+    return (f"{told} {label_map.source}{'; ' if tip else ''}{tip}",)
+
+
+def _meant(label: str, label_map: LabelMap, fleets: Fleets) -> str:
+    """Name the label that was likely meant, if one is near: half of the characters are the same in all of them."""
+    bare = label.removeprefix(next((one for one in known_prefixes(fleets) if label.startswith(one)), ""))
+    names = {one.casefold(): one for one in islice(label_map.targets, _MOST_COMPARED)}
+    close = difflib.get_close_matches(one_line(bare, 60).casefold(), names, 1, _NEAR)
+    return f'did you mean "{one_line(names[close[0]], 60)}"?' if close else ""
 
 
 def _given_prefix(label: str, fleets: Fleets) -> tuple[str, ...]:
@@ -151,7 +188,7 @@ def _given_prefix(label: str, fleets: Fleets) -> tuple[str, ...]:
     return (f"{shown(label)} has the prefix {shown(put)} already: write it without",) if put else ()
 
 
-def _unserved(label: str, place: Place) -> tuple[str, ...]:
+def _lacks(label: str, place: Place) -> tuple[str, ...]:
     return () if place.can_serve(label) else (f"no runner can serve it: {place} has none for {shown(label)}",)
 
 

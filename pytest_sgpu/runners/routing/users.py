@@ -2,262 +2,245 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_sgpu.runners.routing.problems import Problem, Severity, shown, suggest
-from pytest_sgpu.runners.routing.rollout_types import NAME, NAME_EXPECTED, User
-from pytest_sgpu.runners.routing.sections import SEPARATOR, is_fence
+from pytest_sgpu.runners.routing import user_items
+from pytest_sgpu.runners.routing.problems import Problem, shown, suggest
+from pytest_sgpu.runners.routing.rollout_types import User
+from pytest_sgpu.runners.routing.sections import is_fence, is_separator
+from pytest_sgpu.runners.routing.user_items import COMMENT, DASHES, MOST_ITEMS, Amounts, Fault, Items
 
 MOST_PROBLEMS = 1000
-MOST_ITEMS = 1000  # of one user
-MOST_FAULTS = 150_000  # each costs some microseconds
 
-_LOGIN = re.compile(r"[A-Za-z0-9_-]{1,39}(?:\[bot\])?")
-_BULLET = re.compile(r"(?:-[- \t]*|[*+][ \t]+)(?=#?@)")
-_PLAIN_ITEM = rf"[ \t]*(?:-?{NAME.pattern}(?::(?:100|[0-9]{{1,2}}(?:\.[0-9]{{1,9}})?))?[ \t]*)?"
-_PLAIN = re.compile(rf"{_PLAIN_ITEM}(?:,{_PLAIN_ITEM})*")  # items of which none can be a fault
-_COMMENT = re.compile(r"\s#.*", re.DOTALL)
-_COMMENTED_USER = re.compile(r"#+\s+@[\w-]+(\[bot\])?\s*(,.*)?")
+_BOT = r"(?:\[[Bb][Oo][Tt]\])?"
+_LONGEST_PLAIN = 39
+_LOGIN = re.compile(rf"[A-Za-z0-9_-]{{1,{_LONGEST_PLAIN}}}{_BOT}")
+_DASHED = re.compile(r"-[- \t]*(?=#?@)")
+_COMMENTED_USER = re.compile(rf"#+\s+@[\w-]+{_BOT}\s*(,.*)?")
 _NO_SIGN = re.compile(r"[\w-]+(?:,[^\s,]+)+")
 _MOST_HINTS = 20
-_MOST_CLEAN = 10_000
-_OUT = -1.0
-_NONE: frozenset[str] = frozenset()
-_DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212"  # editors make others of a hyphen
-_PLAIN_LINE = re.compile(rf"@({_LOGIN.pattern}),({_PLAIN.pattern})")
-_LONGEST_PLAIN = 2 * MOST_ITEMS  # so that there are no more items in it
-_IN = re.compile(r"(?:^|,)[ \t]*([^-,: \t][^,: \t]*)(?::([0-9.]+))?")  # of plain items
-_OUT_OF = re.compile(r"(?:^|,)[ \t]*-([^,: \t]+)")
-_BARE = frozenset(": \t-")  # the signs that a list of names alone does not have
-_MOST_AMOUNTS = 1000
+_MOST_TOLD = 200_000  # items of lines in which each fault is told, which takes a microsecond an item
+_MOST_KEPT = 10_000  # texts of items that may come again
+_LONGEST_KEPT = 200
 
-Users = dict[str, User]
-
-
-class UsersError(Exception):
-    """The user lines have faults without end: why, in one line, and in which line they were given up."""
-
-    def __init__(self, message: str, line: int) -> None:
-        super().__init__(message)
-        self.line = line
+_WRITE = "write @LOGIN for a user, #@LOGIN to opt one out of everything"
+_DASH = Fault("warning", "the bullet '-' before a user is passed over")
+_BULLET = Fault("warning", "no user line, since a bullet stands before it: {}", _WRITE, mistake=True)
+_OTHER_DASH = Fault("error", "neither opted in nor out: {}; the line is left out", _WRITE)
+_SECOND = Fault("warning", "a second line {}: what follows is still read as user lines")
+_COMMENT = Fault(
+    "warning", "a comment, though it looks like a user: {}", "write #@LOGIN to opt somebody out of everything"
+)
+_NO_USER = Fault("error", "no user line, since it begins without @: {}")
+_PROSE = Fault("warning", "no user line: {}", "one begins with @ or #@")
+_NO_LOGIN = Fault("error", "{} is no login; the line is left out")
+_NO_COMMA = _NO_LOGIN._replace(hint="a comma stands after the login")
+_UNKNOWN = Fault("warning", "{} is named, and no experiment of the settings", mistake=True)
 
 
-def users(lines: Sequence[str], first: int, known: Collection[str], source: str) -> tuple[Users, list[Problem]]:
-    """Read the lines, the first of which has the number ``first``. Raises UsersError when there are MOST_FAULTS.
+class Users(Mapping[str, User]):
+    """The users by login without case, in the order of the lines; of two lines for one the last.
 
-    Experiments that are not ``known`` are kept, and told once.
+    A line is read again when its user is asked for: to make all users takes a microsecond each, and a decision asks
+    for two of them.
     """
-    reader = _Users(source, frozenset(known))
+
+    def __init__(self, lines: Sequence[str], first: int, numbers: Mapping[str, int]) -> None:
+        """Take the lines, the number of the first one, and that of each user's."""
+        self._lines = lines
+        self._first = first
+        self._numbers = numbers
+        self._amounts = Amounts()
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether there is a line of this user."""
+        return key in self._numbers
+
+    def __getitem__(self, key: str) -> User:
+        """Read the line of a user."""
+        number = self._numbers[key]
+        text = _undashed(self._lines[number - self._first].strip())
+        if text[0] == "#":
+            return User(_parts(text[2:])[0], {}, out_of_all=True, line=number)
+        login, rest = _parts(text[1:])
+        items = user_items.read(rest, self._amounts)
+        return User(login, items.percent, items.out, line=number)
+
+    def __iter__(self) -> Iterator[str]:
+        """Give the logins."""
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        """Count the users."""
+        return len(self._numbers)
+
+
+def users(lines: Sequence[str], first: int, known: Iterable[str], source: str) -> tuple[Users, list[Problem]]:
+    """Read the lines, the first of which has the number ``first``.
+
+    Experiments that are not ``known`` are kept, and told once. MOST_PROBLEMS are told, all further ones counted.
+    """
+    numbers: dict[str, int] = {}
+    reader = _Reader(source, frozenset(known), numbers, Users(lines, first, numbers))
     for number, line in enumerate(lines, first):
-        stripped = line.strip()
-        if stripped:
-            reader.line(stripped, number)
-    return reader.found, reader.end(known)
+        text = line.strip()
+        if text:
+            reader.line(text, number)
+    return reader.users, reader.end(known)
 
 
-class _Amounts(dict[str, float]):
-    """Percentages as written, to numbers."""
+def _undashed(text: str) -> str:
+    match = _DASHED.match(text)
+    return text[match.end() :] if match else text
 
-    def __missing__(self, text: str) -> float:
-        """Make a new one."""
-        made = float(text) if text else 100.0
-        if len(self) < _MOST_AMOUNTS:
-            self[text] = made
-        return made
+
+def _parts(text: str) -> tuple[str, str]:
+    """Give the login and the items of a user line, without the sign before them."""
+    login, _, rest = text.partition(",")
+    if "#" in login:
+        login, _, rest = COMMENT.sub("", text).partition(",")
+    return login.strip(), rest
+
+
+def _is_plain(login: str) -> bool:
+    """Tell of most logins quickly that they are one."""
+    return login.isalnum() and login.isascii() and len(login) <= _LONGEST_PLAIN
 
 
 @dataclass(slots=True)
-class _Users:
+class _Reader:
     source: str
     known: frozenset[str]
-    found: dict[str, User] = field(default_factory=dict)
+    numbers: dict[str, int]
+    users: Users
     problems: list[Problem] = field(default_factory=list)
+    told: int = 0  # items
     untold: int = 0
     unknown: dict[str, int] = field(default_factory=dict)
-    clean: dict[str, tuple[str, float]] = field(default_factory=dict)  # what items say, of those without a problem
-    amounts: _Amounts = field(default_factory=_Amounts)
+    kept: dict[str, int] = field(default_factory=dict)  # how many faults are in a text of items
+    amounts: Amounts = field(default_factory=Amounts)
     separated: bool = False
 
-    def tell(self, severity: Severity, line: int, message: str, hint: str = "", *, mistake: bool = False) -> None:
-        if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append(Problem(self.source, line, severity, message, hint, mistake=mistake))
+    def tell(self, line: int, fault: Fault, text: str = "") -> None:
+        """Tell what is wrong, with the text in which it is; or only count it, which is quick."""
+        if len(self.problems) >= MOST_PROBLEMS:
+            self.untold += 1
             return
-        self.more(1, line)
-
-    def more(self, count: int, line: int) -> None:
-        """Count faults that are not told."""
-        self.untold += count
-        if self.untold >= MOST_FAULTS:
-            raise UsersError(f"the user lines have more than {MOST_FAULTS} faults", line)
-
-    def shown(self, text: str) -> str:
-        """Quote what was found, if anybody is going to see it."""
-        return shown(text) if len(self.problems) < MOST_PROBLEMS else ""
+        message = fault.message.replace("{}", shown(text)) if text else fault.message
+        self.problems.append(Problem(self.source, line, fault.severity, message, fault.hint, mistake=fault.mistake))
 
     def line(self, text: str, number: int) -> None:
-        if len(text) < _LONGEST_PLAIN and (match := _PLAIN_LINE.fullmatch(text)):
-            login, rest = match.groups()
-            percent, out = self.plain(login, rest, number) or self.each(login, rest.split(","), number)
-            self.keep(User(login, percent, out, False, number))
-            return
-        if text[0] in "-*+" and (bullet := _BULLET.match(text)):
-            self.tell("warning", number, f"the bullet '{text[0]}' before a user is passed over")
-            text = text[bullet.end() :]
-        if text.startswith("#@"):
-            self.user(text[2:].partition(",")[0], "", number, out_of_all=True)
-        elif text[0] == "@":
-            login, _, rest = (_COMMENT.sub("", text[1:]) if "#" in text else text[1:]).partition(",")
-            self.user(login, rest, number, out_of_all=False)
-        else:
+        if text[0] == "-" and (bare := _undashed(text)) != text:
+            self.tell(number, _DASH)
+            text = bare
+        if text[0] == "@":
+            self.opted(text, number)
+        elif text.startswith("#@"):
+            login, _ = _parts(text[2:])
+            if _is_plain(login) or self.is_login(login, number):
+                self.user(login, number)
+        elif text[0] != "#":
             self.other(text, number)
+        elif "@" in text and _COMMENTED_USER.fullmatch(text):
+            self.tell(number, _COMMENT, text)
+
+    def opted(self, text: str, number: int) -> None:
+        login, _, rest = text[1:].partition(",")
+        if not _is_plain(login):
+            login, rest = _parts(text[1:])
+            if not self.is_login(login, number):
+                return
+        wrong = self.kept.get(rest)
+        if wrong is None:
+            wrong = self.items(rest, number)
+        if wrong:
+            self.wrong(login, rest, wrong, number)
+        self.user(login, number)
 
     def other(self, text: str, number: int) -> None:
         """Pass over what is no user line, and tell what may have been meant as one."""
-        if text == SEPARATOR:
+        if _NO_SIGN.fullmatch(text):
+            self.tell(number, _NO_USER, text)
+        elif "@" in text:
+            is_meant = text[1:].lstrip().startswith(("@", "#@"))
+            if is_meant and text[0] in DASHES:
+                self.tell(number, _OTHER_DASH, text)
+            elif is_meant and text[0] in "*+":
+                self.tell(number, _BULLET, text)
+            elif not is_fence(text):
+                self.tell(number, _PROSE, text)
+        elif is_separator(text):
             if not self.separated:
-                self.tell("warning", number, f"a second line '{SEPARATOR}': what follows is still read as user lines")
+                self.tell(number, _SECOND, text)
             self.separated = True
-        elif text.startswith("#"):
-            if _COMMENTED_USER.fullmatch(text):
-                hint = "write #@LOGIN to opt somebody out of everything"
-                self.tell("warning", number, f"a comment, though it looks like a user: {self.shown(text)}", hint)
-        elif text[0] in _DASHES and text[1:].lstrip().startswith("@"):
-            hint = "write @LOGIN for a user, #@LOGIN to opt one out of everything"
-            self.tell("error", number, f"neither opted in nor out: {self.shown(text)}; the line is left out", hint)
-        elif _NO_SIGN.fullmatch(text):
-            self.tell("error", number, f"no user line, since it begins without @: {self.shown(text)}")
-        elif "@" in text and not is_fence(text):
-            self.tell("warning", number, f"no user line: {self.shown(text)}", "one begins with @ or #@")
 
-    def user(self, login: str, rest: str, number: int, *, out_of_all: bool) -> None:
-        login = (_COMMENT.sub("", login) if out_of_all else login).strip()
-        if not _LOGIN.fullmatch(login):
-            hint = "a comma stands after the login" if " " in login else ""
-            self.tell("error", number, f"{self.shown(login)} is no login; the line is left out", hint)
-            return
-        percent, out = self.items(login, rest, number) if rest else ({}, _NONE)
-        self.keep(User(login, percent, out, out_of_all, number))
+    def is_login(self, login: str, number: int) -> bool:
+        if _LOGIN.fullmatch(login):
+            return True
+        self.tell(number, _NO_COMMA if " " in login else _NO_LOGIN, login or " ")
+        return False
 
-    def keep(self, user: User) -> None:
-        login = user.login
-        if not user.percent and not user.out and not user.out_of_all:
-            self.tell("warning", user.line, f"the line of {login} names no experiment")
+    def user(self, login: str, number: int) -> None:
         key = login.casefold()
-        if key in self.found:
-            before = self.found.pop(key)  # so that the order is that of the lines that count
-            case = "" if before.login == login else f" as {before.login}"
-            message = f"{login} is there twice, before in line {before.line}{case}; the last line counts"
-            self.tell("warning", user.line, message, mistake=True)
-        self.found[key] = user
-
-    def items(self, login: str, rest: str, number: int) -> tuple[dict[str, float], frozenset[str]]:
-        parts = rest.split(",", MOST_ITEMS)
-        if len(parts) > MOST_ITEMS:
-            self.tell("error", number, f"{login}: more than {MOST_ITEMS} items; the others are left out")
-            rest = rest[: -1 - len(parts.pop())]
-        return (_PLAIN.fullmatch(rest) and self.plain(login, rest, number)) or self.each(login, parts, number)
-
-    def plain(self, login: str, rest: str, number: int) -> tuple[dict[str, float], frozenset[str]] | None:
-        """Give what ``each`` gives, for items of ``_PLAIN``; None when an experiment is opted in and out."""
-        if _BARE.isdisjoint(rest):
-            names = list(filter(None, rest.split(",")))
-            percent = dict.fromkeys(names, 100.0)
-            if len(percent) == len(names):
-                self.look(percent, number)
-                return percent, _NONE
-        amounts = self.amounts
-        pairs = _IN.findall(rest)
-        percent = {name: amounts[text] for name, text in pairs}
-        outs = _OUT_OF.findall(rest) if "-" in rest else None
-        out = frozenset(outs) if outs else _NONE
-        if not out.isdisjoint(percent):
-            return None
-        if len(percent) < len(pairs):
-            self.twice(login, pairs, number, len(pairs) - len(percent))
-            for name, text in reversed(pairs):
-                percent[name] = amounts[text]
-        self.look(percent, number)
-        self.look(out, number)
-        return percent, out
-
-    def twice(self, login: str, pairs: list[tuple[str, str]], number: int, count: int) -> None:
-        if len(self.problems) >= MOST_PROBLEMS:
-            self.more(count, number)
-            return
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                self.tell("warning", number, f"{login}: {name} is there twice; the first one counts")
-            seen.add(name)
-
-    def each(self, login: str, parts: list[str], number: int) -> tuple[dict[str, float], frozenset[str]]:
-        percent: dict[str, float] = {}
-        out: set[str] = set()
-        clean = self.clean
-        for part in parts:
-            name, amount = clean.get(part) or self.item(login, part, number)
-            if not name:
-                continue
-            if amount < 0:
-                out.add(name)
-            elif name in percent:
-                self.tell("warning", number, f"{login}: {name} is there twice; the first one counts")
+        if key in self.numbers:
+            if len(self.problems) < MOST_PROBLEMS:
+                before = self.users[key]
+                case = "" if before.login == login else f" as {before.login}"
+                message = f"{login} is there twice, before in line {before.line}{case}; the last line counts"
+                self.tell(number, Fault("warning", message, mistake=True))
             else:
-                percent[name] = amount
-        for name in out & percent.keys():
-            self.tell("warning", number, f"{login}: {name} is opted in and out; out counts")
-            del percent[name]
-        self.look(percent, number)
-        self.look(out, number)
-        return percent, frozenset(out)
+                self.untold += 1
+            del self.numbers[key]  # so that the order is that of the lines that count
+        self.numbers[key] = number
 
-    def look(self, names: Iterable[str], number: int) -> None:
-        """Remember the unknown ones among the names, as many as are told."""
-        unknown = self.unknown
-        if len(unknown) > MOST_PROBLEMS or self.known.issuperset(names):
+    def items(self, rest: str, number: int) -> int:
+        """Look what the items say; give how many faults are in them."""
+        is_short = len(rest) <= _LONGEST_KEPT
+        wrong = self.quick(rest) if is_short else None
+        if wrong is None:
+            items = user_items.read(rest, self.amounts)
+            self.look(items, number)
+            wrong = items.wrong
+        if is_short and len(self.kept) < _MOST_KEPT:
+            self.kept[rest] = wrong
+        return wrong
+
+    def quick(self, rest: str) -> int | None:
+        """Count what ``read`` counts, sooner: of opt-ins to experiments that were there already; else give None."""
+        names = set()
+        wrong = 0
+        for item in rest.split(","):
+            name, colon, amount = item.partition(":")
+            if name in names or (name not in self.known and name not in self.unknown):
+                return None
+            names.add(name)
+            if colon:
+                try:
+                    wrong += not 0 <= float(amount) <= user_items.WHOLE
+                except ValueError:
+                    return None
+        return wrong
+
+    def wrong(self, login: str, rest: str, count: int, number: int) -> None:
+        if len(self.problems) >= MOST_PROBLEMS or self.told > _MOST_TOLD:
+            self.untold += count
             return
-        for name in names:
-            if name not in self.known:
+        self.told += min(rest.count(",") + 1, MOST_ITEMS)
+        for fault in user_items.faults(login, rest):
+            self.tell(number, fault)
+
+    def look(self, items: Items, number: int) -> None:
+        """Remember the unknown ones among the experiments, as many as are told."""
+        known, unknown = self.known, self.unknown
+        if len(unknown) > MOST_PROBLEMS or (known.issuperset(items.percent) and known.issuperset(items.out)):
+            return
+        for name in (*items.percent, *sorted(items.out)):
+            if name not in known:
                 unknown.setdefault(name, number)
 
-    def item(self, login: str, part: str, number: int) -> tuple[str, float]:
-        """Give the experiment and its percentage, ``_OUT`` when opted out, or ("", 0) for nothing."""
-        item = part.strip()
-        if not item:
-            return "", 0.0
-        problems = len(self.problems) + self.untold
-        before, colon, text = item.partition(":")
-        name = before.lstrip(_DASHES).strip()
-        if not NAME.fullmatch(name):
-            hint = f"expected {NAME_EXPECTED}"
-            self.tell("error", number, f"{login}: {self.shown(item)} names no experiment; it is left out", hint)
-            return "", 0.0
-        if before[0] in _DASHES:
-            made = (name, _OUT)
-        else:
-            made = (name, self.amount(login, name, text, number) if colon else 100.0)
-        if problems == len(self.problems) + self.untold and len(self.clean) < _MOST_CLEAN:
-            self.clean[part] = made
-        return made
-
-    def amount(self, login: str, name: str, text: str, number: int) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if math.isnan(value):
-            hint = f"a number alone, as in {name}:25"
-            self.tell("warning", number, f"{login}: {self.shown(text.strip())} is no percentage; 100 is taken", hint)
-            return 100.0
-        taken = min(max(value, 0.0), 100.0) + 0.0
-        if taken != value:
-            self.tell("warning", number, f"{login}: {name} is outside 0 to 100; {taken:g} is taken", mistake=True)
-        return taken
-
-    def end(self, known: Collection[str]) -> list[Problem]:
+    def end(self, known: Iterable[str]) -> list[Problem]:
         """Give all problems, with the experiments that nobody defined: each once, however many name it."""
         more = 0
         for place, (name, number) in enumerate(self.unknown.items()):
@@ -265,11 +248,11 @@ class _Users:
                 more = number
                 break
             hint = suggest(name, known) if place < _MOST_HINTS else ""
-            message = f"{self.shown(name)} is named, and no experiment of the settings"
-            self.tell("warning", number, message, hint, mistake=True)
+            self.tell(number, _UNKNOWN._replace(hint=hint), name)
         if more:
             message = f"there are more than {MOST_PROBLEMS} names that no experiment of the settings has"
-            self.problems.append(Problem(self.source, more, "warning", message))
+            self.problems.append(Problem(self.source, more, "warning", message, mistake=True))
         if self.untold:
-            self.problems.append(Problem(self.source, 0, "warning", f"{self.untold} more problems of user lines"))
+            message = f"{self.untold} more problems of user lines"
+            self.problems.append(Problem(self.source, 0, "warning", message, mistake=True))
         return self.problems

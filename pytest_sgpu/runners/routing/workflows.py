@@ -39,6 +39,7 @@ class Use:
     """One label or name of an experiment: as what, and where (from 1).
 
     ``prefixed``: the output of the routing is put before it, or is given beside it to be put there.
+    ``given``: what is written out beside it as its prefix; the routing then decides nothing for it.
     """
 
     kind: Kind
@@ -46,6 +47,7 @@ class Use:
     line: int
     column: int
     prefixed: bool = False
+    given: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +108,13 @@ class _Reader:
             for item in value.items:
                 yield from self.walk(item, in_matrix=in_matrix)
         elif isinstance(value, Mapping):
-            apart = any(_is_prefix(child) for _, child in value)  # an input beside the label: `runner_prefix:`
+            beside = [child for key, child in value if "prefix" in key.text.lower() and isinstance(child, Text)]
+            is_output = any(map(_is_prefix, beside))
+            given = next((text.text.strip() for text in beside if not _is_covered(text.text)), "")
             for key, child in value:
                 for use in self._entry(key, child, in_matrix=in_matrix):
-                    yield replace(use, prefixed=True) if apart and _KINDS.get(key.text) == "runner" else use
+                    prefixed = use.prefixed or (is_output and _KINDS.get(key.text) == "runner")
+                    yield replace(use, prefixed=prefixed, given=use.given or given)
 
     def _entry(self, key: Text, child: Value, *, in_matrix: bool) -> Iterator[Use]:
         if kind := _KINDS.get(key.text):
@@ -188,8 +193,8 @@ class _Reader:
         return self._lines[line - 1][column - 1 : column] if 1 <= line <= len(self._lines) else ""
 
 
-def _is_prefix(value: Value) -> bool:
-    return isinstance(value, Text) and set(value.text.strip()) == {_PREFIX}
+def _is_prefix(text: Text) -> bool:
+    return set(text.text.strip()) == {_PREFIX}
 
 
 def _label(kind: Kind, text: Text) -> Iterator[Use]:

@@ -101,13 +101,14 @@ TABLE: dict[str, list[Case]] = {
     "q37": [
         case(settings(lf=0), draw=0.0, by="lf:rollout:off"),
         case(settings(lf=100), draw=99.99, label="lf.", by="lf:rollout:on"),
-        case(settings(lf=25), draw=24.999, label="lf.", by="lf:rollout:on"),
-        case(settings(lf=25), draw=25.0, by="lf:rollout:off"),
+        case(settings(lf=25), draw=25.0, label="lf.", by="lf:rollout:on"),
+        case(settings(lf=25), draw=25.001, by="lf:rollout:off"),
         case(settings(lf=0.5), draw=0.49, label="lf.", by="lf:rollout:on"),
         case(settings(lf=0), "@ann,lf:0", draw=0.0, by="lf:user-opt-in:off"),
         case(settings(lf=0), "@ann,lf:100", draw=99.99, label="lf.", by="lf:user-opt-in:on"),
         case(settings(lf=0), "@ann,lf:30", draw=29.0, label="lf.", by="lf:user-opt-in:on"),
-        case(settings(lf=0), "@ann,lf:30", draw=30.0, by="lf:user-opt-in:off"),
+        case(settings(lf=0), "@ann,lf:30", draw=30.0, label="lf.", by="lf:user-opt-in:on"),
+        case(settings(lf=0), "@ann,lf:30", draw=30.1, by="lf:user-opt-in:off"),
         case(settings(lf=-5), draw=0.0, by="lf:rollout:off"),
         case(settings(lf=500), draw=99.0, label="lf.", by="lf:rollout:on"),
     ],
@@ -258,7 +259,7 @@ TABLE: dict[str, list[Case]] = {
         case(settings(lf=0), "@ann,lf ; @bob,lf", actor="bob", draw=99.9, label="lf.", by="lf:user-opt-in:on"),
     ],
     "q53": [
-        case(LF, "@ann,lf:10", draw=10.0, by="lf:user-opt-in:off"),
+        case(LF, "@ann,lf:10", draw=10.5, by="lf:user-opt-in:off"),
         case(LF, "@ann,lf:0", draw=0.0, by="lf:user-opt-in:off"),
         case(settings(lf="0 workflows=trunk"), "@ann,lf", label="lf.", by="lf:user-opt-in:on"),
         case(settings(lf="0 workflows=ALL,-pull"), "@ann,lf", label="lf.", by="lf:user-opt-in:on"),
@@ -288,7 +289,7 @@ TABLE: dict[str, list[Case]] = {
     ],
     "q56": [
         case(SEED, draw=24.0, label="lf.", by="lf:rollout:on arc:default:off"),
-        case(SEED, draw=25.0, by="lf:rollout:off arc:default:off"),
+        case(SEED, draw=25.5, by="lf:rollout:off arc:default:off"),
         case(SEED, draw=49.0, check=("arc", "lf"), label="mt-", arc=True, by="lf:rollout:off arc:rollout:on"),
         case(SEED, draw=24.0, check=("arc", "lf"), label="lf-", arc=True, by="lf:rollout:on arc:rollout:on"),
         case(SEED, draw=24.0, check=("arc", "lf"), branch="main", label="mt-", arc=True, by="lf:exception-branch:off"),
@@ -668,7 +669,7 @@ lf: off, by rollout
   user-opt-out      -    no requestor opted out
   user-opt-in       -    no requestor opted in
   workflow          -    the workflow "pull" is not excluded, and none is listed
-  rollout           off  rolled out to 25%: the draw 57.25 is not below it
+  rollout           off  rolled out to 25%: the draw 57.25 is above it
 arc: on, by user-opt-in
   kill-switch       -    no label turns it off
   exception-branch  -    "topic" is no exception branch
@@ -676,7 +677,7 @@ arc: on, by user-opt-in
   check             -    the workflow asks for arc, lf, acr
   user-opt-out      -    no requestor opted out
   user-opt-in       on   opted in: "ann" at 60% (line 3), "bob" at 100% (line 4); \
-the lower one, 60%, counts: the draw 12.5 is below it
+the lower one, 60%, counts: the draw 12.5 is not above it
 amd-do: off, by check
   kill-switch       -    no label turns it off
   exception-branch  -    "topic" is no exception branch
@@ -690,17 +691,17 @@ decided by: rollout
 
 
 def test_q65_a_draw_that_failed_is_told_with_its_threshold():
-    made = case(settings(lf=25), draw=25.0).decide()
+    made = case(settings(lf=25), draw=25.5).decide()
     step = explain.deciding(made, "lf")
     assert step is not None
-    assert (step.draw, step.threshold) == (25.0, 25.0)
-    assert step.detail == "rolled out to 25%: the draw 25 is not below it"
+    assert (step.draw, step.threshold) == (25.5, 25.0)
+    assert step.detail == "rolled out to 25%: the draw 25.5 is above it"
 
 
 def test_q65_close_numbers_are_told_apart():
-    step = explain.deciding(case(settings(lf=25), draw=24.9999999999).decide(), "lf")
+    step = explain.deciding(case(settings(lf=25), draw=25.0000000001).decide(), "lf")
     assert step is not None
-    assert "24.9999999999 is below" in step.detail
+    assert "25.0000000001 is above" in step.detail
 
 
 def test_q65_no_draw_is_told_where_none_was_made():

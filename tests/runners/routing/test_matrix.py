@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -205,6 +206,49 @@ def test_q84_nothing_is_passed_on_as_nothing(text, emitted):
         assert (found.text, found.problems, found.changed) == (emitted, (), ())
 
 
+@pytest.mark.parametrize(
+    ("text", "emitted", "line", "named"),
+    [
+        ("{a: 1}", '{"a": 1}', 1, "'a'"),
+        ('{"a": 1}', '{"a": 1}', 1, "'a'"),
+        ('{"include": [], "a": 1}', '{"include": [], "a": 1}', 1, "'a'"),
+        ('{"a": 1, "include": []}', '{"a": 1, "include": []}', 1, "'a'"),
+        (
+            "include:\npython: [3.10, on]\nos: [a]",
+            '{"include": null, "python": [3.10, "on"], "os": ["a"]}',
+            2,
+            "'python', 'os'",
+        ),
+        ("\nrunner: [linux.large]", '{"runner": ["linux.large"]}', 2, "'runner'"),
+        ("{b: 010}", '{"b": "010"}', 1, "'b'"),
+    ],
+)
+def test_q84_without_entries_all_is_passed_on_and_told(text, emitted, line, named):
+    for prefix in ("", "mt-", "lf-"):
+        found = run(text, prefix)
+        assert (found.text, found.changed) == (emitted, ())
+        (problem,) = found.problems
+        assert (problem.line, problem.severity) == (line, "warning")
+        assert problem.message.startswith(f"no entries in include: nothing is translated, {named}")
+        assert problem.hint == "write each combination as an entry of include"
+
+
+@pytest.mark.parametrize("name", ["includes", "Include", "inlcude", "includ"])
+def test_q84_a_misspelt_include_is_told(name):
+    text = f"{{{name}: [{{runner: linux.large}}]}}"
+    assert told(text) == [
+        (
+            f"matrix:1: warning: no entries in include: nothing is translated, '{name}' passed on as written "
+            f"('{name}' is not include)"
+        )
+    ]
+    assert run("{exclude: []}").problems[0].hint == "write each combination as an entry of include"
+
+
+def test_q84_a_prefix_is_refused_without_entries_too():
+    assert run("{a: 1}", "lf.").text is None
+
+
 def test_q85_an_excluded_config_is_dropped_and_said():
     text = """{ include: [
       { config: "onnx", runner: "linux.nowhere" },
@@ -337,15 +381,14 @@ def test_q87_spaces_make_the_seeds_own_check_work():
         (entry("runner: true"), "1: error: runner: found true, expected a label"),
         (entry("runner: "), "1: error: runner: found null, expected a label"),
         (entry('runner: " "'), "1: error: runner: found a blank text, expected a label"),
-        ("runner: [linux.large]", "1: error: found 'runner' beside include, and only include is translated"),
-        ("include: []\npython: [3]\nos: [a]", "2: error: found 'python', 'os' beside include, and only include is"),
-        ('{"include": [], "exclude": []}', "1: error: found 'exclude' beside include, and only include is"),
+        ("include: [{}]\npython: [3]\nos: [a]", "2: error: found 'python', 'os' beside include, and only include is"),
+        ('{"include": [1], "exclude": []}', "1: error: found 'exclude' beside include, and only include is"),
+        ('{"a": 1, "include": {}}', "1: error: found 'a' beside include, and only include is translated"),
         ("include:\n\t- {}", "2: error: no valid YAML: "),
         ('{"include": [}', "1: error: no valid YAML: "),
         ("include: []\n---\ninclude: []", "2: error: no valid YAML: "),
         ("include: [*a]", "1: error: no valid YAML: found undefined alias"),
         ("include:\n- &a [*a]", "2: error: an alias contains itself"),
-        ("include:\n- {<<: {a: b}}", "2: error: GitHub knows no merge keys"),
         ("include:\n- {[a]: b}", "2: error: a key is no text"),
         (entry("runner: linux.large,\n  runner: linux.2xlarge"), "2: error: the key 'runner' is there twice, first in"),
         ('{"include":[{"runner":"a","runner":"b"}]}', "1: error: the key 'runner' is there twice, first in line 1"),
@@ -358,6 +401,10 @@ def test_q87_spaces_make_the_seeds_own_check_work():
 )
 def test_q88_what_is_no_matrix_is_an_error_in_its_line(text, what):
     assert wrong(text).startswith(f"matrix:{what}")
+
+
+def test_q88_a_merge_key_is_an_error_in_its_line():
+    assert re.match("matrix:2: error: .*merge keys", wrong("include:\n- {<<: {a: b}}"))
 
 
 def test_q88_several_errors_are_told_at_once():
@@ -459,7 +506,8 @@ def test_q91_hostile_names_stay_on_one_line(name):
     assert wrong(json.dumps({"include": [{"runner": name}]})).startswith(
         "matrix:1: error: no translation for a label: "
     )
-    assert wrong(json.dumps({name: 1})).startswith("matrix:1: error: found '")
+    assert wrong(json.dumps({name: 1, "include": [{}]})).startswith("matrix:1: error: found '")
+    assert told(json.dumps({name: 1}))[0].isprintable()
     text = json.dumps({"include": [{"runner": "linux.large", "config": name, name: name}]}, ensure_ascii=False)
     assert rows(text) == [{"runner": f"mt-{LARGE}", "config": name, name: name}]
 

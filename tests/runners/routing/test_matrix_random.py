@@ -51,6 +51,15 @@ def run(text: str, prefix: str, label_map: LabelMap = ARC) -> Translation:
     return found
 
 
+@given(st.dictionaries(st.text(max_size=5).filter(lambda key: key != "include"), VALUES, max_size=3), PREFIXES)
+def test_a_matrix_without_entries_is_passed_on_as_it_is(axes, prefix):
+    for value in (axes, {**axes, "include": []}, {"include": None, **axes}):
+        found = run(json.dumps(value), prefix)
+        assert found.text
+        assert json.loads(found.text) == value
+        assert bool(found.problems) == bool(axes)
+
+
 def rest(entry: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in entry.items() if key != "runner"}
 

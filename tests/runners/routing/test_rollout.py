@@ -9,7 +9,7 @@ pytest.importorskip("ruamel.yaml")
 from pytest_sgpu.runners.routing.rollout import Experiment, Rollout, User, format_rollout, parse_rollout
 from pytest_sgpu.runners.routing.sections import MOST_LINES
 from pytest_sgpu.runners.routing.settings import LARGEST
-from pytest_sgpu.runners.routing.users import MOST_FAULTS
+from pytest_sgpu.runners.routing.users import MOST_PROBLEMS
 
 SETTINGS = """\
 experiments:
@@ -72,8 +72,14 @@ DOCUMENTS = [  # text, experiments, users, severities of the problems
     ("separator after a value", SETTINGS.replace("25", "25 # --- was 20") + "---\n@alice,lf", BOTH, ALICE, "W"),
     ("a comment of dashes alone", f"#---\n{SETTINGS}---\n@alice,lf", BOTH, ALICE, "W"),
     ("a second separator", f"{SETTINGS}---\n@bob\n---\n@alice,lf", BOTH, {"bob": User("bob", {}), **ALICE}, "WW"),
+    ("a second separator of more dashes", f"{SETTINGS}---\n-----\n@alice,lf", BOTH, ALICE, "W"),
+    ("a separator of more dashes", f"{SETTINGS}-----\n@alice,lf", BOTH, ALICE, "W"),
+    ("blanks around more dashes", f"{SETTINGS} ---------- \n@alice,lf", BOTH, ALICE, "W"),
+    ("two dashes", f"# --\n{SETTINGS}---\n--\n@alice,lf", BOTH, ALICE, ""),
+    ("words between dashes", f"# --- users ---\n{SETTINGS}---\n@alice,lf", BOTH, ALICE, "W"),
     ("a third separator", f"{SETTINGS}---\n---\n---\n@alice,lf", BOTH, ALICE, "W"),
     ("no separator, settings", SETTINGS, BOTH, {}, "W"),
+    ("no separator, settings in another case", "# us\nexperiments: {}\nEXPERIMENTS: {}\n", {}, {}, "WWW"),
     ("no separator, users", "@alice,lf\n", {}, ALICE, "WWW"),
     ("no users", f"{SETTINGS}---", BOTH, {}, ""),
     ("no settings", "---\n@alice,lf", {}, ALICE, "WW"),
@@ -90,6 +96,23 @@ DOCUMENTS = [  # text, experiments, users, severities of the problems
     ("prose after the fence", f"{TICKS}\n{SETTINGS}{TICKS}\nthat: [is\n---\n@alice,lf", BOTH, ALICE, "W"),
     ("a document start", f"---\n{SETTINGS}---\n@alice,lf", BOTH, ALICE, "W"),
     ("a document start in a fence", f"{TICKS}\n# us\n---\n{SETTINGS}---\n@alice,lf\n{TICKS}", BOTH, ALICE, "W"),
+    ("a document start of more dashes", f"\t\n----\n{SETTINGS}---\n@alice,lf", BOTH, ALICE, "W"),
+    ("blanks and a tab first", f" \t\n{SETTINGS}---\n@alice,lf", BOTH, ALICE, ""),
+    ("a tab last", f"{SETTINGS}\t\n---\n@alice,lf", BOTH, ALICE, ""),
+    ("a tab in the middle", SETTINGS.replace("  arc", "\t\n \t \n  arc") + "---\n@alice,lf", BOTH, ALICE, ""),
+    ("a tab in a fence", f"{TICKS}yaml\n\t\n{SETTINGS} \t\n{TICKS}\n---\n@alice,lf", BOTH, ALICE, ""),
+    ("blanks without a name", f"\xa0\n{SETTINGS}\u2003\n\x0c\n---\n@alice,lf", BOTH, ALICE, ""),
+    ("backticks around the settings", f"`{SETTINGS.rstrip()}`\n---\n@alice,lf", BOTH, ALICE, ""),
+    ("a fence that only ends", f"{SETTINGS}{TICKS}\n\n---\n@alice,lf", BOTH, ALICE, ""),
+    ("a fence of tildes that only ends", f"{SETTINGS}~~~\n`\n---\n@alice,lf", BOTH, ALICE, ""),
+    ("an empty fence", f"{TICKS}\n{TICKS}\n---\n@alice,lf", {}, ALICE, "WW"),
+    ("lines of backticks", f"``\n{SETTINGS}`\n\n---\n@alice,lf", BOTH, ALICE, ""),
+    ("backticks, blanks and tabs", f"\n\t` {SETTINGS}\t ` \n---\n@alice,lf", BOTH, ALICE, ""),
+    ("a tab before the first line", f"\t{SETTINGS}---\n@alice,lf", BOTH, ALICE, ""),
+    ("blanks before the first line", f"  {SETTINGS}---\n@alice,lf", BOTH, ALICE, ""),
+    ("more blanks before the first line", f"   {SETTINGS}---\n@alice,lf", BOTH, ALICE, ""),
+    ("blanks before a first comment", f"  # us\n{SETTINGS}---\n@alice,lf", BOTH, ALICE, ""),
+    ("blanks before every line", SETTINGS.replace("\n", "\n  ").join("  ") + "\n---\n@alice,lf", BOTH, ALICE, ""),
     ("another key", f"version: 1\n{SETTINGS}---\n@alice,lf", BOTH, ALICE, "W"),
     ("no experiments", "experiments: {}\n---\n@alice", {}, {"alice": User("alice", {})}, "WW"),
     (
@@ -122,6 +145,13 @@ def test_q01_q06_documents(text, experiments, users, problems):
     assert severities(rollout) == problems
 
 
+def test_q01_more_dashes_end_the_settings_too_and_are_told():
+    rollout = parse(f"{SETTINGS}-----\n@alice,lf")
+    (problem,) = rollout.problems
+    assert str(problem) == "rollout.txt:9: warning: '-----' is taken as the line '---' (write '---')"
+    assert rollout.users["alice"].line == 10
+
+
 def test_q01_only_the_first_line_that_is_the_separator_alone_ends_the_settings():
     rollout = parse(f"{SETTINGS}# not here: ---\n  ---  \n@alice,lf")
     assert rollout.experiments == BOTH
@@ -136,6 +166,9 @@ def test_q02_a_separator_within_a_line_is_told_and_does_not_cut():
         " (only a line that is '---' alone ends the settings)"
         for line in (2, 3)
     ]
+    assert all(one.mistake for one in rollout.problems)
+    (within,) = parse("experiments:\n  lf: {workflows: a---b}\n---\n").problems
+    assert (within.message, within.mistake) == ("'---' within a line does not end the settings", True)
 
 
 def test_q03_what_follows_a_second_separator_is_still_read():
@@ -157,6 +190,12 @@ def test_q05_lines_keep_their_numbers_inside_a_fence():
     assert rollout.users["alice"].line == 13
 
 
+def test_q05_blanks_and_backticks_around_the_settings_change_no_line_number():
+    rollout = parse(f" \t\n``\n\t{SETTINGS} \t\n`\n---\n@alice,lf")
+    assert [one.line for one in rollout.experiments.values()] == [4, 6]
+    assert rollout.users["alice"].line == 14
+
+
 def test_q06_prose_around_the_fence_is_told():
     rollout = parse(f"Hello!\n{TICKS}yaml\n{SETTINGS}{TICKS}\nBye.\n---\n")
     assert rollout.experiments == BOTH
@@ -175,7 +214,11 @@ UNUSABLE = [  # text, part of the reason, part of the hint
     ("experiments:\n\tlf:\n---\n@alice,lf", "no valid YAML", "spaces"),
     (f"Our fleets\n{SETTINGS}---\n@alice,lf", "no valid YAML", ""),
     (f"{SETTINGS}@alice,lf", "no valid YAML", "between the settings and the users"),
-    ("experiment:\n  lf:\n---\n@alice,lf", "no key experiments", 'did you mean "experiment"?'),
+    ("experiment:\n  lf:\n---\n@alice,lf", "no key experiments, only 'experiment'", 'did you mean "experiments"?'),
+    ("a: 1\nExperiments:\n---\n@alice,lf", "no key experiments, only 'Experiments'", 'did you mean "experiments"?'),
+    ("EXPERIMENTS:\n  lf:\n", "no key experiments, only 'EXPERIMENTS'", 'did you mean "experiments"?'),
+    ("---\nExperiments:\n  lf:\n---\n@alice,lf", "no key experiments, only 'Experiments'", "did you mean"),
+    ("``\n\t`\n", "neither", ""),
     ("fleets: {}\n---\n@alice,lf", "no key experiments", ""),
     ("experiments: [lf]\n---\n@alice,lf", "experiments is a list", ""),
     ("experiments: lf\n---\n@alice,lf", "experiments is a text, 'lf'", ""),
@@ -259,10 +302,22 @@ FIELDS = [  # body, experiment, severities
     ("{rollout_perc: }", Experiment("x"), "W"),
     ('{rollout_perc: "25"}', Experiment("x"), "E"),
     ("{rollout_perc: 25%}", Experiment("x"), "E"),
-    ("{rollout_perc: +25}", Experiment("x"), "E"),
+    ("{rollout_perc: +25}", Experiment("x", 25.0), ""),
+    ("{rollout_perc: .5}", Experiment("x", 0.5), ""),
+    ("{rollout_perc: 5.}", Experiment("x", 5.0), ""),
+    ("{rollout_perc: 1e2}", Experiment("x", 100.0), ""),
+    ("{rollout_perc: +2.5E+1}", Experiment("x", 25.0), ""),
+    ("{rollout_perc: 25e-1}", Experiment("x", 2.5), ""),
+    ("{rollout_perc: 1e999}", Experiment("x", 100.0), "W"),
+    ("{rollout_perc: -.5}", Experiment("x"), "W"),
+    ('{rollout_perc: "1e2"}', Experiment("x"), "E"),
+    ("{rollout_perc: 1e}", Experiment("x"), "E"),
+    ("{rollout_perc: 1e2%}", Experiment("x"), "E"),
+    ("{rollout_perc: .}", Experiment("x"), "E"),
+    ("{rollout_perc: +025}", Experiment("x"), "E"),
     ("{rollout_perc: 025}", Experiment("x"), "E"),
     ("{rollout_perc: 2_5}", Experiment("x"), "E"),
-    ("{rollout_perc: 1e1}", Experiment("x"), "E"),
+    ("{workflows: [1e3]}", Experiment("x", workflows=("1e3",)), ""),
     ("{rollout_perc: 0x10}", Experiment("x"), "E"),
     ("{rollout_perc: .inf}", Experiment("x"), "E"),
     ("{rollout_perc: .nan}", Experiment("x"), "E"),
@@ -342,7 +397,7 @@ def test_q11_a_percentage_that_is_a_text_is_off_and_told():
     (problem,) = rollout.problems
     assert str(problem) == (
         "rollout.txt:3: error: x: rollout_perc is a text, '25', expected a number from 0 to 100; 0 is taken"
-        " (write it plainly, as in 25 or 0.5: no quotes, sign or %)"
+        " (write it plainly, as in 25 or 0.5: no quotes, leading zero or %)"
     )
 
 
@@ -416,13 +471,17 @@ USERS = [  # line, user or None, severities
     ("#@ u ,", user(out_of_all=True), ""),
     ("- #@u,lf", user(out_of_all=True), "W"),
     ("- @u,lf", user({"lf": 100}), "W"),
-    ("* @u,lf", user({"lf": 100}), "W"),
-    ("+ @u,-lf", user(out="lf"), "W"),
+    ("* @u,lf", None, "W"),
+    ("+ @u,-lf", None, "W"),
+    ("* #@u", None, "W"),
+    ("*\t@u,lf", None, "W"),
+    ("- * @u,lf", None, "W"),
     ("-@u,lf", user({"lf": 100}), "W"),
     ("--@u,lf", user({"lf": 100}), "W"),
     ("- - @u,-lf", user(out="lf"), "W"),
     ("-#@u,lf", user(out_of_all=True), "W"),
     ("\u2014 @u,lf", None, "E"),
+    ("\u2014 #@u", None, "E"),
     ("*@u,lf", None, "W"),
     ("@u", user(), "W"),
     ("@u,", user(), "W"),
@@ -430,6 +489,7 @@ USERS = [  # line, user or None, severities
     ("@u,-lf # since May", user(out="lf"), ""),
     ("@u # since May,lf", user(), "W"),
     ("@u, #lf", user(), "W"),
+    ("@u # since,May,lf", user(), "W"),
     ("@u,lf#2", user(), "EW"),
     ("@u,!lf", user(), "EW"),
     ("@u,l f,arc", user({"arc": 100}), "E"),
@@ -440,6 +500,10 @@ USERS = [  # line, user or None, severities
     ("@u,LF", user({"LF": 100}), "W"),
     ("@U-9,lf", user({"lf": 100}, login="U-9"), ""),
     ("@dependabot[bot],lf", user({"lf": 100}, login="dependabot[bot]"), ""),
+    ("@Dependabot[BOT],lf", user({"lf": 100}, login="Dependabot[BOT]"), ""),
+    ("#@PYTORCH-BOT[Bot]", user(login="PYTORCH-BOT[Bot]", out_of_all=True), ""),
+    ("# @u[BOT]", None, "W"),
+    ("@u[bots],lf", None, "E"),
     ("@name_firm,lf", user({"lf": 100}, login="name_firm"), ""),
     (f"@{'u' * 39},lf", user({"lf": 100}, login="u" * 39), ""),
     (f"@{'u' * 40},lf", None, "E"),
@@ -462,7 +526,8 @@ USERS = [  # line, user or None, severities
     ("Users, one per line:", None, ""),
     ("<!-- note -->", None, ""),
     ("", None, ""),
-    ("----", None, ""),
+    ("--", None, ""),
+    ("----", None, "W"),
     ("---", None, "W"),
     (TICKS, None, ""),
     (TICKS + "text", None, ""),
@@ -483,9 +548,17 @@ def test_q17_an_opt_in_is_whole_unless_it_says_how_far():
 def test_q18_what_is_no_number_is_taken_as_all_and_told():
     rollout = parse(f"{SETTINGS}---\n@u,lf:50%")
     assert rollout.users == {"u": user({"lf": 100})}
-    assert str(rollout.problems[0]) == (
+    (problem,) = rollout.problems
+    assert str(problem) == (
         "rollout.txt:10: warning: u: '50%' is no percentage; 100 is taken (a number alone, as in lf:25)"
     )
+    assert problem.mistake
+
+
+@pytest.mark.parametrize("text", ["abc", "50%", "", "1 0", "nan", "0x1"])
+def test_q18_what_is_no_number_is_a_mistake(text):
+    (problem,) = parse(f"{SETTINGS}---\n@u,lf:{text}").problems
+    assert (problem.severity, problem.mistake) == ("warning", True)
 
 
 def test_q19_an_opt_out_stays_one_with_a_percentage_behind_it():
@@ -498,11 +571,22 @@ def test_q20_a_hash_before_the_sign_is_out_of_everything_whatever_follows():
     assert (made, problems) == (user(out_of_all=True), "")
 
 
-@pytest.mark.parametrize("before", ["- ", "-", "* "])
-def test_q21_a_bullet_is_passed_over_and_told(before):
+@pytest.mark.parametrize("before", ["- ", "-", "--", "- - "])
+def test_q21_a_dash_is_passed_over_and_told(before):
     rollout = parse(f"{SETTINGS}---\n{before}@u,lf")
     assert rollout.users == {"u": user({"lf": 100})}
-    assert rollout.problems[0].message == f"the bullet '{before[0]}' before a user is passed over"
+    (problem,) = rollout.problems
+    assert (problem.message, problem.mistake) == ("the bullet '-' before a user is passed over", False)
+
+
+@pytest.mark.parametrize("line", ["* @u,lf", "+ @u,lf", "*@u,lf", "+\t@u,-lf", "* #@u"])
+def test_q21_another_bullet_makes_a_line_of_prose_and_is_a_mistake(line):
+    rollout = parse(f"{SETTINGS}---\n{line}")
+    assert rollout.users == {}
+    (problem,) = rollout.problems
+    assert (problem.severity, problem.mistake) == ("warning", True)
+    assert problem.message.startswith("no user line, since a bullet stands before it: '")
+    assert problem.hint == "write @LOGIN for a user, #@LOGIN to opt one out of everything"
 
 
 def test_q21_another_dash_could_mean_both():
@@ -518,6 +602,14 @@ def test_q22_the_last_line_of_a_user_counts_in_whatever_case():
     assert [str(one) for one in rollout.problems] == [
         "rollout.txt:12: warning: ALICE is there twice, before in line 10 as Alice; the last line counts"
     ]
+
+
+def test_q24_the_end_of_a_bot_is_without_case_too():
+    rollout = parse(f"{SETTINGS}---\n@Dependabot[BOT],lf\n#@PYTORCH-BOT[BOT]\n@dependabot[Bot],arc")
+    assert list(rollout.users) == ["pytorch-bot[bot]", "dependabot[bot]"]
+    assert rollout.users["pytorch-bot[bot]"].out_of_all
+    assert rollout.users["dependabot[bot]"] == user({"arc": 100}, login="dependabot[Bot]")
+    assert rollout.users.get("Dependabot[BOT]") is None  # logins are looked for in lower case
 
 
 def test_q23_out_beats_in_and_the_first_percentage_counts():
@@ -592,19 +684,55 @@ def test_q29_a_line_holds_a_thousand_items():
     assert errors == ["rollout.txt:11: error: v: more than 1000 items; the others are left out"]
 
 
+def test_q29_lines_without_end_are_not_usable():
+    rollout = parse(f"{SETTINGS}---\n" + "\n" * MOST_LINES)
+    assert rollout.why == f"it has {MOST_LINES + 10} lines, at most {MOST_LINES} are read"
+    assert rollout.experiments == {}
+
+
 @pytest.mark.parametrize(
-    ("lines", "why"),
+    ("line", "count", "faults"),
     [
-        ("\n" * MOST_LINES, f"it has {MOST_LINES + 10} lines, at most {MOST_LINES} are read"),
-        ("@u,!" + ",!" * 900 + "\n", ""),
-        (("@u,!" + ",!" * 900 + "\n") * 300, f"the user lines have more than {MOST_FAULTS} faults (line 177)"),
+        ("@u{n},lf,lf,lf", 2000, 4000),
+        ("@u{n},lf:101", 2000, 2000),
+        ("@u{n},lf,lf,lf,arc:x,arc:101,-arc,!,", 500, 3500),
+        ("@u,lf", 2000, 1999),
+        ("@no login", 2000, 2000),
+        ("@u{n},!" + ",!" * 900, 300, 901 * 300 + 300),
+        ("@u{n}" + ",lf" * 3000, 1000, 1000 * 999 + 1000),
+        ("@u{n}" + ",a" * 1000 + ",!", 1500, 1500 * 1000 + 1),
     ],
 )
-def test_q29_lines_and_faults_without_end_are_not_usable(lines, why):
-    rollout = parse(f"{SETTINGS}---\n{lines}")
-    assert (rollout.usable, rollout.why) == (not why, why)
-    assert rollout.usable or not rollout.experiments
-    assert len(rollout.problems) < 1100
+def test_q27_faults_of_user_lines_are_counted_and_turn_nothing_off(line, count, faults):
+    lines = "\n".join(line.format(n=n) for n in range(count))
+    rollout = parse(f"{SETTINGS}---\n{lines}\n@last,arc")
+    assert rollout.usable
+    assert rollout.experiments == BOTH
+    assert rollout.users["last"] == user({"arc": 100}, login="last")
+    assert len(rollout.problems) == MOST_PROBLEMS + 1
+    assert rollout.problems[0].message == f"{faults - MOST_PROBLEMS} more problems of user lines"
+    assert rollout.problems[0].mistake
+
+
+def test_q27_a_fault_after_many_items_that_are_told_is_counted():
+    items = ",".join(["-lf"] * 990)
+    rollout = parse(f"{SETTINGS}---\n" + "".join(f"@u{n},!,{items}\n" for n in range(250)))
+    told = [one for one in rollout.problems if one.severity == "error"]
+    assert 200 <= len(told) < 250
+    assert rollout.problems[0].message == f"{250 - len(told)} more problems of user lines"
+
+
+def test_q29_a_user_is_the_same_however_often_it_is_asked_for():
+    users = parse(f"{SETTINGS}---\n@a,lf:5,-arc\n#@B,lf\n - @c # x\n").users
+    assert len(users) == 3
+    assert users == dict(users)
+    assert users["a"] == users["a"] == user({"lf": 5}, "arc", login="a")
+    assert users["b"] == user(login="B", out_of_all=True)
+    assert users["c"] == user(login="c")
+    assert [one.line for one in users.values()] == [10, 11, 12]
+    assert "B" not in users
+    with pytest.raises(KeyError):
+        users["B"]
 
 
 def test_q29_settings_are_read_to_a_size_and_users_to_a_number_of_lines():
@@ -612,3 +740,12 @@ def test_q29_settings_are_read_to_a_size_and_users_to_a_number_of_lines():
     rollout = parse(f"{SETTINGS}---\n{lines}")
     assert len(rollout.users) == 20_000
     assert not parse(f"{SETTINGS}{'#' * LARGEST}\n---\n{lines}").usable
+
+
+def test_q29_a_thousand_experiments_and_a_comment_for_each_user_are_read():
+    settings = "".join(f"  experiment{n:05}:\n    rollout_perc: {n % 101:<3}  # of all\n" for n in range(1200))
+    lines = "".join(f"# why user{n}\n@user{n},experiment{n % 1200:05}:{n % 101}\n" for n in range(20_000))
+    rollout = parse(f"experiments:\n{settings}---\n{lines}")
+    assert not rollout.problems
+    assert len(rollout.experiments) == 1200
+    assert rollout.users["user19999"].percent == {"experiment00799": 1.0}

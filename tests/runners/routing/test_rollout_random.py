@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("ruamel.yaml")
 
+from pytest_sgpu.runners.routing import user_items
 from pytest_sgpu.runners.routing.rollout import Experiment, Rollout, User, format_rollout, parse_rollout
+from pytest_sgpu.runners.routing.users import MOST_PROBLEMS
 
 PIECES = st.sampled_from(
     [
@@ -47,6 +51,12 @@ PIECES = st.sampled_from(
         "lf",
         ":50%",
         "\t",
+        "\n \t\n",
+        "\n-----\n",
+        "`",
+        "* ",
+        "[BOT]",
+        "1e2",
         "\r",
         "\x00",
         "\ud800",
@@ -80,7 +90,7 @@ EXPERIMENTS = st.builds(
     workflows=st.lists(WORKFLOW | WORKFLOW.map(excluded), max_size=4).map(tuple),
     line=st.just(0),
 )
-LOGINS = st.from_regex(r"[A-Za-z0-9_-]{1,39}(\[bot\])?", fullmatch=True)
+LOGINS = st.from_regex(r"[A-Za-z0-9_-]{1,39}(\[[Bb][Oo][Tt]\])?", fullmatch=True)
 
 
 @st.composite
@@ -146,13 +156,15 @@ def test_q28_parse_of_format_is_the_same(rollout):
 ITEM = st.builds("{}{}{}".format, st.sampled_from(["", "-", "- "]), NAMES, st.sampled_from(["", ":50", ":x", ": 0"]))
 
 
-@given(LOGINS, st.lists(ITEM | st.text(max_size=8), max_size=5), st.sampled_from(["", " ", "- ", "* "]))
+@given(LOGINS, st.lists(ITEM | st.text(max_size=8), max_size=5), st.sampled_from(["", " ", "- ", "-"]))
 def test_q19_q20_a_line_that_opts_out_never_opts_in(login, items, before):
-    items = [item.replace("\n", "").replace("\r", "") for item in items]
+    items = [re.sub(r"[\n\r,]", "", item) for item in items]
+    found = parse_rollout(f"---\n* #@{','.join([login, *items])}", "x").users
+    assert not found
     (user,) = parse_rollout(f"---\n{before}#@{','.join([login, *items])}", "x").users.values()
     assert user.out_of_all
     assert not user.percent
-    outs = [f"-{item}" for item in items]
+    outs = [f"-{item.replace(',', '')}" for item in items]  # behind a comma another item begins
     for user in parse_rollout(f"---\n{before}@{','.join([login, *outs])}", "x").users.values():
         assert not user.percent
 
@@ -171,3 +183,46 @@ def test_q08_faults_elsewhere_never_change_a_good_experiment(lines):
     rollout = parse_rollout(text, "x")
     assert rollout.usable
     assert rollout.experiments["good"] == Experiment("good", 7.0)
+
+
+LINES = st.builds("{}@{},{}".format, st.sampled_from(["", "", "#", "- ", "* "]), LOGINS, st.lists(ITEM).map(",".join))
+
+
+@given(st.lists(LINES | st.text(max_size=12), max_size=8), st.sampled_from(["", "@one,lf\n"]))
+def test_q27_what_is_not_told_any_more_is_counted_all_the_same(lines, first):
+    text = "\n".join(line.replace("\n", " ").replace("\r", " ") for line in lines)
+    start = f"experiments:\n  lf:\n---\n{first}"
+    told = parse_rollout(f"{start}{text}", "x")
+    assume(not text.startswith("---"))
+    counted = parse_rollout("\n".join([start, *["@no login"] * MOST_PROBLEMS, text]), "x")
+    assert counted.users == told.users
+    assert all(counted.users[key].login == user.login for key, user in told.users.items())
+    more = [one.message for one in counted.problems if one.line == 0]
+    assert more == ([f"{len(told.problems)} more problems of user lines"] if told.problems else [])
+
+
+KNOWN_ITEM = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(["", "", "", "-", " ", "\u2013 "]),
+    st.sampled_from(["lf", "arc", "lf", "arc", "other", "l f", ""]),
+    st.sampled_from(["", ":50", ": 101", ":-0", ":x", ":", ":nan", ":-inf", ":1_0", " # x", "#"]),
+)
+
+
+@given(st.lists(KNOWN_ITEM, max_size=5).map(",".join) | st.text(max_size=12), st.booleans())
+def test_q27_as_many_faults_are_counted_as_are_told(rest, is_named):
+    rest = rest.replace("\n", " ").replace("\r", " ").rstrip()
+    first = "@first,other\n" if is_named else ""
+    rollout = parse_rollout(f"experiments:\n  lf:\n  arc:\n---\n{first}@u,{rest}", "x")
+    told = [one.message for one in rollout.problems if "no experiment of the settings" not in one.message]
+    assert told == [one.message for one in user_items.faults("u", rest)]
+    assert user_items.read(rest, user_items.Amounts()).wrong == len(told)
+
+
+@given(st.sampled_from(["", " ", "\t", " \t \n", "`", "``\n", "\n\n"]), st.lists(st.sampled_from(" \t`\n"), max_size=6))
+def test_q05_blanks_and_backticks_around_the_settings_change_nothing(before, after):
+    blank = before.replace("`", " ")
+    settings = f"{before}experiments:\n  lf:\n    rollout_perc: 5\n{blank}\n  arc:{''.join(after)}"
+    rollout = parse_rollout(f"{settings}\n---\n", "x")
+    assert list(rollout.experiments.values()) == [Experiment("lf", 5.0), Experiment("arc")]
+    assert not rollout.problems

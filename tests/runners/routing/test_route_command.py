@@ -82,7 +82,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path, capsys):
+def shell(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the checkout has a conf/ of its own
     return Shell(tmp_path, capsys)
 
 
@@ -195,7 +196,7 @@ def test_q103_the_explanation_leaves_the_answer_readable(shell):
     text = "\n".join(told)
     assert "# actor: dave" in text
     assert re.search(r"# lf: on, by rollout", text)
-    assert re.search(r"rolled out to 25%: the draw 10 is below it", text)
+    assert re.search(r"rolled out to 25%: the draw 10 is not above it", text)
 
 
 def test_q104_the_token_is_never_an_option_and_never_shown(shell):
@@ -214,8 +215,8 @@ def test_q104_the_token_is_never_an_option_and_never_shown(shell):
 
 
 def test_q109_a_given_draw_and_a_key_leave_nothing_to_chance(shell):
-    assert pairs(shell.prefix("--draw=24.9")[1])["label-type"] == "lf."
-    assert pairs(shell.prefix("--draw=25")[1])["label-type"] == ""
+    assert pairs(shell.prefix("--draw=25")[1])["label-type"] == "lf."
+    assert pairs(shell.prefix("--draw=25.1")[1])["label-type"] == ""
     for random in (0.0, 0.999):
         shell.random = random
         kept = {pairs(shell.prefix(f"--rollout-key={number}")[1])["label-type"] for number in range(40)}
@@ -240,8 +241,7 @@ BAD = {
 
 
 @pytest.fixture
-def broken(shell, monkeypatch):
-    monkeypatch.chdir(shell.folder)
+def broken(shell):
     shell.write("bad.txt", "experiments: [\n---\n@a,lf\n")
     shell.write("latin.txt", b"experiments: {}\n---\n@\xff\n")
     shell.write("wrong.yaml", "version: 1\nfleet: {}\n")
@@ -261,14 +261,47 @@ def test_q110_whatever_is_wrong_the_default_fleet_is_asked(broken, bad):
     assert [values[name] for name in OUTPUTS[:3]] == ["", "false", ""]
     assert re.fullmatch("fallback: .{5,}", values["decision-source"])
     assert broken.written() == values
-    assert len(re.findall("^warning: the default fleet is asked: fallback: ", err, re.MULTILINE)) == 1
+    assert len(re.findall("^::warning title=sgpu route prefix::the default fleet is asked", err, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize(
+    "env", [{"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": ""}, {}, {"GITHUB_ACTIONS": "true"}], ids=str
+)
+def test_q110_in_a_step_it_is_a_warning_of_the_run(broken, env):
+    code, _, err = broken.run("prefix", "--config=nowhere.txt", **env)
+    assert code == 0
+    assert err.startswith("::warning title=sgpu route prefix::the default fleet is asked: fallback: nowhere.txt: ")
+    assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-def test_q110_in_a_step_it_is_a_warning_of_the_run(broken, bad):
-    code, _, err = broken.run("prefix", *given(bad), "--repo=o/r", GITHUB_ACTIONS="true")
+def test_q110_elsewhere_it_is_a_line(broken, bad):
+    code, _, err = broken.run("prefix", *given(bad), "--repo=o/r", GITHUB_OUTPUT="")
     assert code == 0
-    assert len(re.findall("^::warning title=sgpu route prefix::the default fleet is asked", err, re.MULTILINE)) == 1
+    assert len(re.findall("^warning: the default fleet is asked: fallback: ", err, re.MULTILINE)) == 1
+    assert "::" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--config="], "--config is blank"),
+        (["--config= "], "--config is blank"),
+        (["--github-issue="], "--github-issue is blank"),
+        (["--config=", "--github-issue="], "--config is blank and --github-issue is blank"),
+    ],
+    ids=str,
+)
+def test_q110_a_variable_that_is_not_set_stops_no_job(shell, words, why):
+    code, out, err = shell.run("prefix", *words, "--actor=alice", "--label=x", "--draw=1")
+    assert code == 0
+    assert shell.written() == pairs(out) == dict(zip(OUTPUTS, ["", "false", "", f"fallback: {why}"], strict=True))
+    assert f"the default fleet is asked: fallback: {why} (most likely a variable that is not set)" in err
+    assert shell.run("prefix", *words, "--strict")[0] == 1
+    assert pairs(shell.run("prefix", *words, f"--config={shell.config}", "--actor=alice")[1])["label-type"] == "lf."
+    code, out, _ = shell.run("label", "linux.2xlarge", *words)
+    assert (code, out.splitlines()[-1]) == (0, "  = linux.2xlarge")
+    assert f"rollout     fallback: {why}" in out
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
@@ -305,10 +338,124 @@ def test_q110_names_of_outputs_of_a_fleets_file_that_is_wrong(shell):
     assert values == {"where": "ec2.", "other": "false", "mine": ""}
 
 
-def test_q110_lines_show_the_same_outputs_as_the_file(shell):
+TREES = {
+    "flow": "outputs: {label: prefix-out, translates: uses-new}\nseparate: {zz: {output: zz-out, prefix: z}}\n",
+    "flow over lines": (
+        "outputs: {label: prefix-out, # {label: no}\n  'translates': \"uses-new\" }\n"
+        "separate:\n  zz: {prefix: z,output: zz-out}\n"
+    ),
+    "lines": "separate:\n  zz:\n    output: zz-out # no\noutputs:\n  label: 'prefix-out'\n  translates: uses-new\n",
+    "quoted": (
+        '"outputs": {"label": "prefix-out", "translates": "uses-new"}\n"separate":\n  {"zz": {"output": "zz-out"}}\n'
+    ),
+    "twice": (
+        "outputs: {label: prefix-out, translates: uses-new}\nseparate:\n  zz: {output: zz-out}\n"
+        "  yy: {output: prefix-out}\n  xx: {output: decision-source}\n  ww: {output: 'a b'}\n"
+    ),
+}
+
+
+OWN_NAMES = {"prefix-out": "ec2.", "uses-new": "false", "zz-out": ""}
+
+
+@pytest.mark.parametrize("mistake", ["precedense: [one]", "fleets: [", "x: !own 1", "version: 2"])
+@pytest.mark.parametrize("text", TREES.values(), ids=TREES.keys())
+def test_q110_a_fleets_file_with_a_mistake_keeps_its_names(shell, text, mistake):
+    fleets = shell.write("fleets.yaml", f"{text}default-prefix: 'ec2.'\n{mistake}\n")
+    values = pairs(shell.prefix(f"--fleets={fleets}")[1])
+    assert values.pop("decision-source").startswith("fallback: ")
+    assert values == OWN_NAMES
+
+
+@pytest.mark.parametrize("text", TREES.values(), ids=TREES.keys())
+def test_q114_without_ruamel_yaml_the_names_are_those_of_the_lines(shell, text):
+    shell.write("fleets.yaml", f"{text}default-prefix: 'ec2.' # no\n")
+    values = pairs(without_yaml(shell, "prefix", "--config=rollout.txt", "--fleets=fleets.yaml").stdout)
+    assert values.pop("decision-source") == "fallback: sgpu route needs ruamel.yaml, which is not installed"
+    assert values == OWN_NAMES
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("outputs: {label: a, translates: b}\n", ["a", "b"]),
+        ("outputs: {label: a}\n", ["a", "use-arc"]),
+        ("outputs: {label: a, translates: a}\n", ["a", "use-arc"]),
+        ("outputs: {label: use-arc}\n", ["use-arc"]),
+        ("outputs: {label: [x], translates: b}\nseparate: [x]\n", ["label-type", "b"]),
+        ("outputs: [label, translates]\nseparate: {a: {output: mine}}\n", ["label-type", "use-arc", "mine"]),
+        ("- outputs: {label: a, translates: b}\n", OUTPUTS[:3]),
+        ("", OUTPUTS[:3]),
+        ("outputs: {label: a, translates: b}\n" + "#" * 300_000, ["a", "b"]),
+    ],
+)
+def test_q110_what_a_fleets_file_does_not_show_is_that_of_the_package(shell, text, names):
+    code, out, _ = shell.prefix(f"--fleets={shell.write('fleets.yaml', text)}")
+    assert (code, list(pairs(out))) == (0, [*names, "decision-source"])
+
+
+FLEETS = "version: 1\noutputs: {label: where, translates: other}\nfleets: {lf: {prefix: own.}}\n"
+
+
+def test_q31_the_fleets_file_of_the_working_directory_goes_before_the_built_in_one(shell):
+    assert sources.fleets("") == sources.default(sources.FLEETS)
+    assert "# fleets file: runner_routing.yaml of this package\n" in shell.prefix("--explain")[1]
+    (shell.folder / "conf").mkdir()
+    shell.write("conf/runner_routing.yaml", FLEETS)
+    _, out, _ = shell.prefix("--actor=alice", "--explain")
+    assert out.startswith("where=own.\nother=false\ndecision-source=rollout\n# fleets file: conf/runner_routing.yaml\n")
+    assert json.loads(shell.prefix("--explain", "--json")[1])["fleets"] == "conf/runner_routing.yaml"
+    named = shell.write("mine.yaml", FLEETS.replace("where", "there"))
+    assert shell.prefix("--actor=alice", f"--fleets={named}")[1].startswith("there=own.\n")
+    _, out, _ = shell.run("matrix", "{include: []}", "--explain")
+    assert out.splitlines()[1:] == ["# fleets file: conf/runner_routing.yaml", "# mapping: arc.yaml of this package"]
+    assert (
+        "checked with fleets file: conf/runner_routing.yaml, mapping: arc.yaml of this package" in shell.run("lint")[2]
+    )
+    assert [state["state"] for state in json.loads(shell.run("label", "linux.2xlarge", "--json")[1])] == [
+        "the default fleet",
+        "lf",
+    ]
+    assert shell.run("simulate", "--config=rollout.txt", "--users=9", "--days=1")[0] == 0
+
+
+def test_q110_a_fleets_file_of_the_working_directory_that_is_wrong_keeps_its_names(shell):
+    (shell.folder / "conf").mkdir()
+    shell.write("conf/runner_routing.yaml", FLEETS + "flets: {}\n")
+    code, out, _ = shell.prefix("--explain")
+    values = pairs(out)
+    assert code == 0
+    assert values.pop("decision-source").startswith("fallback: conf/runner_routing.yaml:4: ")
+    assert values == {"where": "", "other": "false"}
+    assert "# fleets file: conf/runner_routing.yaml\n" in out
+    (shell.folder / "conf" / "runner_routing.yaml").unlink()
+    (shell.folder / "conf" / "runner_routing.yaml").mkdir()
+    assert pairs(shell.prefix()[1])["decision-source"] == "fallback: conf/runner_routing.yaml: not a file"
+
+
+def test_q110_a_folder_that_nobody_may_look_into_is_a_fallback(shell, monkeypatch):
+    def refuse(path, **_):
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "exists", refuse)
+        patch.setattr(Path, "is_file", refuse)
+        assert sources.fleets("") == Path("conf") / "runner_routing.yaml"
+    code, out, _ = shell.prefix("--fleets=rollout.txt/x")
+    assert (code, list(pairs(out))) == (0, OUTPUTS)
+
+
+def test_q110_lines_show_the_same_outputs_as_the_file(shell, monkeypatch):
     from pytest_sgpu.runners.route.decision import read_fleets
 
-    assert default_fleet.outputs_without("") == default_fleet.outputs_of(read_fleets(""))
+    expected = default_fleet.outputs_of(read_fleets(""))
+    assert default_fleet.outputs_without("") == expected
+
+    def fail(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("pytest_sgpu.runners.lint.yaml_text.parse", fail)
+    assert default_fleet.outputs_without("") == expected
 
 
 @pytest.mark.parametrize(
@@ -352,25 +499,19 @@ TRANSLATED = (
 )
 
 
-@pytest.fixture
-def elsewhere(shell, monkeypatch):
-    monkeypatch.chdir(shell.folder)
-    return shell
-
-
-def test_q113_a_matrix_is_printed_and_written(elsewhere):
-    code, out, err = elsewhere.run("matrix", "--prefix=mt-", MATRIX)
+def test_q113_a_matrix_is_printed_and_written(shell):
+    code, out, err = shell.run("matrix", "--prefix=mt-", MATRIX)
     assert (code, out, err) == (0, f"test-matrix={TRANSLATED}\n", "")
-    assert elsewhere.written() == {"test-matrix": TRANSLATED}
-    assert elsewhere.run("matrix", "--prefix=mt-", "--json", MATRIX)[1] == TRANSLATED + "\n"
+    assert shell.written() == {"test-matrix": TRANSLATED}
+    assert shell.run("matrix", "--prefix=mt-", "--json", MATRIX)[1] == TRANSLATED + "\n"
 
 
-def test_q113_from_a_file_and_from_standard_input(elsewhere, monkeypatch):
-    elsewhere.write("m.yml", MATRIX)
-    assert elsewhere.run("matrix", "--prefix=mt-", "@m.yml")[1] == f"test-matrix={TRANSLATED}\n"
-    with (elsewhere.folder / "m.yml").open(encoding="utf-8") as stream:
+def test_q113_from_a_file_and_from_standard_input(shell, monkeypatch):
+    shell.write("m.yml", MATRIX)
+    assert shell.run("matrix", "--prefix=mt-", "@m.yml")[1] == f"test-matrix={TRANSLATED}\n"
+    with (shell.folder / "m.yml").open(encoding="utf-8") as stream:
         monkeypatch.setattr(sys, "stdin", stream)
-        assert elsewhere.run("matrix", "--prefix=mt-", "-")[1] == f"test-matrix={TRANSLATED}\n"
+        assert shell.run("matrix", "--prefix=mt-", "-")[1] == f"test-matrix={TRANSLATED}\n"
 
 
 @pytest.mark.parametrize(
@@ -382,18 +523,18 @@ def test_q113_from_a_file_and_from_standard_input(elsewhere, monkeypatch):
         "[1]",
     ],
 )
-def test_q113_an_error_leaves_nothing(elsewhere, text):
-    code, out, err = elsewhere.run("matrix", "--prefix=mt-", text, GITHUB_ACTIONS="true")
+def test_q113_an_error_leaves_nothing(shell, text):
+    code, out, err = shell.run("matrix", "--prefix=mt-", text, GITHUB_ACTIONS="true")
     assert (code, out) == (1, "")
     assert err
     assert "::error title=sgpu route matrix::" in err
-    assert not elsewhere.output.exists()
+    assert not shell.output.exists()
 
 
-def test_q113_all_unknown_labels_in_one_error(elsewhere):
+def test_q113_all_unknown_labels_in_one_error(shell):
     labels = ("linux.2xlage", "linux.2xlarge", "no.such", "linux.2xlage")
     text = "include:\n" + "".join(f"- {{runner: {label}}}\n" for label in labels)
-    code, _, err = elsewhere.run("matrix", "--prefix=mt-", text)
+    code, _, err = shell.run("matrix", "--prefix=mt-", text)
     assert code == 1
     (line,) = [line for line in err.splitlines() if ": error: " in line]
     assert "linux.2xlage" in line
@@ -401,32 +542,50 @@ def test_q113_all_unknown_labels_in_one_error(elsewhere):
     assert "linux.2xlarge" in line, "what was meant"
 
 
-def test_q113_outputs_that_cannot_be_written_are_an_error(elsewhere):
-    code, out, err = elsewhere.run("matrix", "--prefix=mt-", MATRIX, GITHUB_OUTPUT=str(elsewhere.folder / "no" / "x"))
+def test_q113_outputs_that_cannot_be_written_are_an_error(shell):
+    code, out, err = shell.run("matrix", "--prefix=mt-", MATRIX, GITHUB_OUTPUT=str(shell.folder / "no" / "x"))
     assert (code, out) == (4, "")
     assert "GITHUB_OUTPUT" in err
 
 
-def test_q113_left_out_entries_are_told(elsewhere):
-    _, out, err = elsewhere.run("matrix", "--prefix=mt-", "{include: [{config: onnx, runner: x}]}")
+def test_q113_left_out_entries_are_told(shell):
+    _, out, err = shell.run("matrix", "--prefix=mt-", "{include: [{config: onnx, runner: x}]}")
     assert out == 'test-matrix={"include": []}\n'
     assert "left out: config onnx: " in err
-    _, out, _ = elsewhere.run("matrix", "--prefix=mt-", MATRIX, "--explain")
+    _, out, _ = shell.run("matrix", "--prefix=mt-", MATRIX, "--explain")
     assert re.search("^# line 1: linux.2xlarge -> mt-l-x86iavx512-8-64 ", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]"])
-def test_q113_an_empty_matrix_stays_empty(elsewhere, text):
-    assert elsewhere.run("matrix", "--prefix=mt-", text)[:2] == (0, f"test-matrix={text}\n")
+def test_q113_an_empty_matrix_stays_empty(shell, text):
+    assert shell.run("matrix", "--prefix=mt-", text)[:2] == (0, f"test-matrix={text}\n")
 
 
-def test_q101_a_hostile_matrix_keeps_its_values(elsewhere):
+@pytest.mark.parametrize("text", ['{"a": 1}', '{"include": [], "a": 1}', "{a: 1}"])
+def test_q113_a_matrix_without_entries_is_passed_on_and_told(shell, text):
+    code, out, err = shell.run("matrix", "--prefix=mt-", text)
+    assert code == 0
+    assert json.loads(out.removeprefix("test-matrix=")) == json.loads(text.replace("{a:", '{"a":'))
+    assert shell.written() == {"test-matrix": out.removeprefix("test-matrix=").rstrip("\n")}
+    assert "the argument:1:1: warning: no entries in include: nothing is translated" in err
+
+
+@pytest.mark.parametrize("text", ["@", " @ "])
+def test_q112_a_name_behind_the_sign_is_missed(shell, text):
+    code, out, err = shell.run("matrix", text)
+    assert (code, out) == (4, "")
+    assert err.startswith(
+        "sgpu route: error: MATRIX: a file name is missing behind the @\n  hint: such as @matrix.yml\n"
+    )
+
+
+def test_q101_a_hostile_matrix_keeps_its_values(shell):
     hostile = json.dumps({"include": [{"config": HOSTILE, "runner": "linux.2xlarge"}]})
-    code, out, _ = elsewhere.run("matrix", "--prefix=mt-", hostile)
+    code, out, _ = shell.run("matrix", "--prefix=mt-", hostile)
     assert code == 0
     assert len(out.splitlines()) == 1
     assert "##[" not in out
-    text = elsewhere.written()["test-matrix"]
+    text = shell.written()["test-matrix"]
     assert out == f"test-matrix={text}\n"
     assert json.loads(text)["include"][0]["config"] == HOSTILE
 
@@ -439,62 +598,63 @@ def test_q101_escaping_changes_no_value(text):
     assert "##[" not in armoured
 
 
-def test_a_mapping_of_the_repository_goes_before_the_built_in_one(elsewhere):
+def test_a_mapping_of_the_repository_goes_before_the_built_in_one(shell):
     assert sources.mapping("") == sources.default(sources.MAPPING)
-    (elsewhere.folder / ".github").mkdir()
-    elsewhere.write(".github/arc.yaml", "runner_mapping:\n  mine: l-x86i-1-2\n")
-    assert elsewhere.run("matrix", "--prefix=mt-", "{include: [{runner: mine}]}")[0] == 0
-    assert "mapping: .github/arc.yaml" in elsewhere.run("matrix", "--prefix=mt-", "{include: []}", "--explain")[1]
+    (shell.folder / ".github").mkdir()
+    shell.write(".github/arc.yaml", "runner_mapping:\n  mine: l-x86i-1-2\n")
+    assert shell.run("matrix", "--prefix=mt-", "{include: [{runner: mine}]}")[0] == 0
+    assert shell.run("lint")[2].endswith("runner_routing.yaml of this package, mapping: .github/arc.yaml\n")
+    assert "mapping: .github/arc.yaml" in shell.run("matrix", "--prefix=mt-", "{include: []}", "--explain")[1]
 
 
 # -- label, simulate -------------------------------------------------------------------------------------
 
 
-def test_label_in_every_state(elsewhere):
-    code, out, _ = elsewhere.run("label", "linux.2xlarge", "linux.aws.h100")
+def test_label_in_every_state(shell):
+    code, out, _ = shell.run("label", "linux.2xlarge", "linux.aws.h100")
     assert code == 0
     for label in ("linux.2xlarge", "mt-l-x86iavx512-8-64", "lf.linux.2xlarge", "lf-l-x86iavx512-8-64"):
         assert re.search(rf" {re.escape(label)}$|^{re.escape(label)}$", out, re.MULTILINE)
-    states = json.loads(elsewhere.run("label", "linux.2xlarge", "--json")[1])
+    states = json.loads(shell.run("label", "linux.2xlarge", "--json")[1])
     assert [state["prefix"] for state in states] == ["", "mt-", "lf.", "lf-"]
-    canary = json.loads(elsewhere.run("label", "linux.2xlarge", "--json", "--repo=pytorch/pytorch-canary")[1])
+    canary = json.loads(shell.run("label", "linux.2xlarge", "--json", "--repo=pytorch/pytorch-canary")[1])
     assert "c-mt-" in [state["prefix"] for state in canary]
 
 
-def test_label_for_what_is_asked(elsewhere):
+def test_label_for_what_is_asked(shell):
     words = ["label", "linux.2xlarge", "--config=rollout.txt", "--actor=bob", "--check-experiments=arc"]
-    code, out, _ = elsewhere.run(*words)
+    code, out, _ = shell.run(*words)
     assert code == 0
     assert [int(number) for number in re.findall(r"^  (\d) ", out, re.MULTILINE)] == [1, 2, 3, 4, 5, 6]
     assert "mt-l-x86iavx512-8-64" in out
-    (traced,) = json.loads(elsewhere.run(*words, "--json")[1])
+    (traced,) = json.loads(shell.run(*words, "--json")[1])
     assert traced["final"]["label"] == "mt-l-x86iavx512-8-64"
-    assert not elsewhere.output.exists(), "it only tells"
+    assert not shell.output.exists(), "it only tells"
 
 
-def test_label_when_the_rollout_cannot_be_read(elsewhere):
-    code, out, err = elsewhere.run("label", "linux.2xlarge", "--config=nowhere.txt")
+def test_label_when_the_rollout_cannot_be_read(shell):
+    code, out, err = shell.run("label", "linux.2xlarge", "--config=nowhere.txt")
     assert code == 0
     assert "fallback" in err
     assert out.splitlines()[-1].endswith("linux.2xlarge")
-    assert elsewhere.run("label", "linux.2xlarge", "--config=nowhere.txt", "--strict")[0] == 1
+    assert shell.run("label", "linux.2xlarge", "--config=nowhere.txt", "--strict")[0] == 1
 
 
-def test_simulate(elsewhere):
+def test_simulate(shell):
     words = ["simulate", "--config=rollout.txt", "--users=300", "--days=2", "--seed=3"]
-    code, out, _ = elsewhere.run(*words)
+    code, out, _ = shell.run(*words)
     assert code == 0
     assert "as configured" in out
-    assert elsewhere.run(*words)[1] == out
-    report = json.loads(elsewhere.run(*words, "--json")[1])
+    assert shell.run(*words)[1] == out
+    report = json.loads(shell.run(*words, "--json")[1])
     assert (report["users"], report["days"], report["is_ok"]) == (300, 2, True)
 
 
 @pytest.mark.parametrize(("text", "code"), [("experiments: [\n---\n", 1), (None, 4)])
-def test_simulate_without_a_rollout(elsewhere, text, code):
+def test_simulate_without_a_rollout(shell, text, code):
     if text:
-        elsewhere.write("other.txt", text)
-    assert elsewhere.run("simulate", "--config=other.txt")[0] == code
+        shell.write("other.txt", text)
+    assert shell.run("simulate", "--config=other.txt")[0] == code
 
 
 # -- the extra, the help, the command line ---------------------------------------------------------------
@@ -518,19 +678,31 @@ def test_q114_without_ruamel_yaml_prefix_falls_back_with_all_outputs(shell):
     made = without_yaml(shell, "prefix", "--config=rollout.txt", "--actor=alice")
     values = pairs(made.stdout)
     assert (made.returncode, list(values)) == (0, OUTPUTS)
-    assert re.match("fallback: .*ruamel.yaml is not installed", values["decision-source"])
+    assert values["decision-source"] == "fallback: sgpu route needs ruamel.yaml, which is not installed"
     assert shell.written() == values
     assert "pytest-sgpu[runners]" in made.stderr
 
 
-@pytest.mark.parametrize("words", [["matrix", MATRIX], ["label", "x"], ["lint"], ["simulate", "--config=rollout.txt"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["matrix", MATRIX],
+        ["matrix", MATRIX, "--fleets=fleets.yaml"],
+        ["label", "x"],
+        ["label", "x", "--config=rollout.txt"],
+        ["lint"],
+        ["lint", "--config=rollout.txt"],
+        ["simulate", "--config=rollout.txt"],
+    ],
+    ids=str,
+)
 def test_q114_without_ruamel_yaml_the_others_say_so_in_a_line(shell, words):
     made = without_yaml(shell, *words)
     assert (made.returncode, made.stdout) == (4, "")
-    first, hint = made.stderr.splitlines()
-    assert first.startswith("sgpu route: error: ")
-    assert "ruamel.yaml is not installed" in first
-    assert "pytest-sgpu[runners]" in hint
+    first, hint, noted = made.stderr.splitlines()
+    assert first == "sgpu route: error: sgpu route needs ruamel.yaml, which is not installed"
+    assert hint == '  hint: pip install "pytest-sgpu[runners]"'
+    assert noted.startswith("::error title=sgpu route::")
 
 
 @pytest.mark.parametrize("name", arguments.COMMANDS)
@@ -584,25 +756,68 @@ class TestPage:
         assert {key for key in keys if f"`{key}`" not in page} == set()
 
 
-@pytest.mark.parametrize("words", [[], ["--json"], ["--config=rollout.txt"], ["--config=rollout.txt", "--json"]])
-def test_q115_a_label_that_nobody_knows_fails_with_a_suggestion(elsewhere, words):
-    code, _, err = elsewhere.run("label", "linux.2xlage", "linux.2xlarge", *words)
+ARC_ON = ["--config=rollout.txt", "--actor=bob", "--check-experiments=arc"]
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ARC_ON, [*ARC_ON, "--json"]], ids=str)
+def test_q115_a_label_that_nobody_knows_fails_with_a_suggestion(shell, words):
+    code, _, err = shell.run("label", "linux.2xlage", "linux.2xlarge", *words)
     assert code == 1
     assert err.startswith("sgpu route: error: no translation for a label: 'linux.2xlage' is not in runner_mapping")
     assert 'hint: did you mean "linux.2xlarge"?' in err
-    assert elsewhere.run("label", "linux.2xlarge", "lf.linux.2xlarge", "mt-l-x86iavx512-8-64", *words)[0] == 0
+    assert shell.run("label", "linux.2xlarge", "lf.linux.2xlarge", "mt-l-x86iavx512-8-64", *words)[0] == 0
 
 
-def test_q101_the_heading_of_a_label_is_no_command(elsewhere):
+@pytest.mark.parametrize("actor", ["alice", "bob", "nobody"])
+def test_q94_an_unknown_label_fails_only_where_it_is_translated(shell, actor):
+    words = ["--config=rollout.txt", f"--actor={actor}", "--check-experiments=arc,lf", "--draw=99"]
+    code, out, err = shell.run("label", "linux.2xlage", *words)
+    note = "  ! where labels are translated no runner would be there for it: 'linux.2xlage' is not in runner_mapping of"
+    if actor == "bob":
+        assert (code, note in out) == (1, False)
+        assert "did you mean" in err
+    else:
+        assert (code, err) == (0, "")
+        assert f"  = {'lf.' if actor == 'alice' else ''}linux.2xlage\n{note} arc.yaml; did you mean " in out
+    (traced,) = json.loads(shell.run("label", "linux.2xlage", *words, "--json")[1])
+    assert traced["final"]["is_served"] == (actor != "bob")
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=str)
+def test_q94_a_label_that_the_decided_fleet_lacks_fails(shell, more):
+    words = ["label", "linux.aws.h100", "--config=rollout.txt", *more]
+    code, out, err = shell.run(*words, "--actor=alice")
+    assert code == 1
+    assert "lf.linux.aws.h100" in out
+    assert err.startswith(
+        "sgpu route: error: no runner can serve 'lf.linux.aws.h100', where 'linux.aws.h100' ends\n"
+        "  hint: without a rollout text every state is shown\n::error title=sgpu route label::"
+    )
+    assert shell.run(*words, "--actor=bob", "--check-experiments=arc")[0] == 0
+    assert shell.run(*words)[0] == 0
+    assert shell.run("label", "linux.aws.h100", *more)[0] == 0, (
+        "in the table it is told, and another state may be meant"
+    )
+
+
+def test_q115_what_is_far_is_not_suggested(shell):
+    for words in ([], ARC_ON, ["--config=rollout.txt"]):
+        code, out, err = shell.run("label", "linux.nosuch", *words)
+        assert code == (0 if words == ["--config=rollout.txt"] else 1)
+        assert "linux.nosuch" in out
+        assert "did you mean" not in out + err
+
+
+def test_q101_the_heading_of_a_label_is_no_command(shell):
     for label in ("::error::pwn", "##[error]pwn", " ::error::pwn"):
-        for words in ([], ["--config=rollout.txt"]):
-            code, out, err = elsewhere.run("label", label, *words)
-            assert code == 1
+        for words in ([], ARC_ON, ["--config=rollout.txt"]):
+            code, out, err = shell.run("label", label, *words, GITHUB_OUTPUT="")
+            assert code == (0 if words == ["--config=rollout.txt"] else 1)
             assert not [line for line in (out + err).split("\n") if line.lstrip().startswith(("::", "##"))]
             assert "##[" not in out + err
 
 
-def test_q97_too_many_runs_are_refused_at_once(elsewhere):
-    code, _, err = elsewhere.run("simulate", "--config=rollout.txt", "--users=1000000", "--days=3")
+def test_q97_too_many_runs_are_refused_at_once(shell):
+    code, _, err = shell.run("simulate", "--config=rollout.txt", "--users=1000000", "--days=3")
     assert code == 4
     assert "found 3,000,000 runs, expected at most 2,000,000" in err

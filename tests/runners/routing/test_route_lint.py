@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from pytest_sgpu.runners.route import command
+from pytest_sgpu.runners.route import command, sources
 from pytest_sgpu.runners.routing.workflows import read_workflow
 
 ROLLOUT = "experiments:\n  lf:\n    rollout_perc: 25\n  arc:\n    default: false\n---\n@alice,lf\n"
@@ -186,8 +186,6 @@ def test_q115_an_unknown_label_is_an_error(lint, label):
 
 
 def test_q115_labels_of_others_are_named_in_the_fleets_file(lint):
-    from pytest_sgpu.runners.route import sources
-
     text = sources.default(sources.FLEETS).read_text(encoding="utf-8")
     lint.write("fleets.yaml", text.replace("other-labels: []", "other-labels: [bigger-*]"))
     lint.write("flows/a.yml", "jobs:\n  a:\n    runs-on: bigger-1\n")
@@ -227,6 +225,28 @@ def test_q116_a_fleet_that_cannot_serve_what_a_workflow_may_ask_for(lint):
     assert lint.write("flows/a.yml", text.replace("check_experiments: lf", "check_experiments: arc")).full()[0] == 0
     out = text.replace("check_experiments: lf", "opt_out_experiments: lf")
     assert lint.write("flows/a.yml", out).full()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("prefix", "code"), [("mt-", 0), ("'lf-'", 0), ("lf.", 1), ("unknown.", 1), ("${{ x.label-type }}", 1)]
+)
+def test_q116_a_prefix_that_is_written_out_is_the_only_one_asked_for(lint, prefix, code):
+    text = "jobs:\n  a:\n    with:\n      check_experiments: arc, lf\n  b:\n    with:\n"
+    text += f"      runner_prefix: {prefix}\n      test-matrix: |\n        {{include: [{{runner: linux.aws.h100}}]}}\n"
+    made, found, _ = lint.write("flows/a.yml", text).full()
+    assert made == code
+    assert ["lf has no runner for 'lf.linux.aws.h100'" in line for line in found] == [True] * code
+
+
+def test_q116_pins_with_a_prefix_that_no_fleet_has(lint):
+    text = sources.default(sources.FLEETS).read_text(encoding="utf-8")
+    changed = re.sub(r"(?m)^  prefix: mt-$", "  prefix: zz-", text)
+    assert changed != text
+    lint.write("fleets.yaml", changed)
+    code, found, _ = lint("--fleets=fleets.yaml")
+    line = changed.split("\n").index("pins:") + 1
+    assert code == 0
+    assert found[0].startswith(f"fleets.yaml:{line}:1: warning: pins: no fleet has the prefix 'zz-'")
 
 
 def test_q117_names_that_the_other_text_does_not_know(lint):
@@ -402,8 +422,6 @@ def test_q117_what_a_decision_only_warns_of_is_an_error_before(lint, text, line)
 
 
 def test_q118_a_finding_of_the_fleets_file_is_at_its_fleet_and_names_no_installation(lint):
-    from pytest_sgpu.runners.route import sources
-
     lint.write("rollout.txt", "experiments:\n  lf: {}\n---\n")
     built_in = sources.default(sources.FLEETS).read_text(encoding="utf-8").split("\n")
     assert command.main(["lint", "--config=rollout.txt", "--json"], {"GITHUB_ACTIONS": "true"}) == 0

@@ -78,7 +78,9 @@ def api():
 
 
 @pytest.fixture
-def shell(api, clock, tmp_path, capsys):
+def shell(api, clock, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the checkout has a conf/ of its own
+
     def run(*words, **env):
         known = {"GITHUB_API_URL": api.url, "GITHUB_TOKEN": TOKEN, "GITHUB_OUTPUT": str(tmp_path / "output")} | env
         code = command.main(["prefix", *words], known, Tools(clock=lambda: clock))
@@ -134,11 +136,51 @@ def test_q106_the_repository_of_the_step_is_the_default(api, shell, config):
     assert shell(config, "--pr= 12 ", "--actor=alice", GITHUB_REPOSITORY="o/r")[1]["label-type"] == "lf."
 
 
-def test_q106_further_pages_are_read_up_to_three(api, shell, config):
-    for page in (1, 2, 3, 4):
-        api.gives(f"{PULL}/labels?per_page=100&page={page}", [{"name": f"{page}-{n}"} for n in range(100)])
+def labels(page):
+    return f"{PULL}/labels?per_page=100&page={page}"
+
+
+def test_q106_further_pages_are_read_up_to_ten(api, shell, config):
+    for page in range(1, 12):
+        api.gives(labels(page), [{"name": f"{page}-{n}"} for n in range(100)])
     assert shell(config, "--pr=12", "--repo=o/r")[1]["decision-source"] == "rollout"
-    assert len(api.asked) == 3
+    assert api.asked == [labels(page) for page in range(1, 11)]
+
+
+@pytest.mark.parametrize(
+    ("link", "pages"),
+    [
+        ('<https://evil.example.org/labels?page=9>; rel="next"', 2),
+        ('<{url}/x?page=1>; rel="prev", <{url}/x?page=2>; rel="next", <{url}/x?page=7>; rel="last"', 2),
+        ("<{url}/x>;rel=next", 2),
+        ('<{url}/x>; title="a"; REL="last Next"', 2),
+        ('<{url}/x>; rel="prev"', 1),
+        ('<{url}/x;rel=next>; rel="last"', 1),
+        ('<{url}/x>; rel="nextish"', 1),
+        ("", 1),
+    ],
+)
+def test_q106_a_page_that_is_not_full_has_another_where_the_link_says_so(api, shell, config, link, pages):
+    api.gives(labels(1), [{"name": "a"}], Link=link.format(url=api.url))
+    api.gives(labels(2), [{"name": "No-Runner-Experiments"}])
+    code, values, _ = shell(config, "--pr=12", "--repo=o/r", "--actor=alice")
+    assert code == 0
+    assert api.asked == [labels(page) for page in range(1, pages + 1)]
+    assert (values["decision-source"] == "rollout") == (pages == 1)
+
+
+def test_q106_links_without_end_are_followed_up_to_ten(api, shell, config):
+    for page in range(1, 12):
+        api.gives(labels(page), [], LINK='<x>; rel="next"')
+    assert shell(config, "--pr=12", "--repo=o/r")[1]["decision-source"] == "rollout"
+    assert len(api.asked) == 10
+
+
+def test_q106_a_failed_try_says_nothing_about_pages(api, shell, config):
+    api.gives(labels(1), {}, status=502, Link='<x>; rel="next"')
+    api.gives(labels(1), [{"name": "a"}])
+    assert shell(config, "--pr=12", "--repo=o/r")[1]["decision-source"] == "rollout"
+    assert len(api.asked) == 2
 
 
 @pytest.mark.parametrize("number", ["abc", "0", "-1", "1.0", "12 13", "\uff11\uff12", "1" * 30, "1/../../x"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ pytest.importorskip("ruamel.yaml")
 from pytest_sgpu.runners.lint import yaml_text
 from pytest_sgpu.runners.lint.yaml_text import Mapping, Text
 from pytest_sgpu.runners.routing.problems import Problem, suggest
-from pytest_sgpu.runners.routing.scalars import kind, resolve
+from pytest_sgpu.runners.routing.scalars import kind, number, resolve
 
 
 def value_of(written: str) -> object:
@@ -73,7 +74,6 @@ def value_of(written: str) -> object:
         ("! 10", "10"),
         ("!!str 10", "10"),
         ("!!str", ""),
-        ("!own 10", "10"),
         ("&a !!str 10", "10"),
         ("&a\n  !!str 10", "10"),
         ("!!str &a 10", "10"),
@@ -102,6 +102,53 @@ def test_q16_what_is_a_number_is_that_number_in_json_too(text):
     if isinstance(found, (int, float)) and not isinstance(found, bool):
         assert json.loads(text) == found
     assert resolve(Text(1, 1, text)) == text
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("0", 0.0),
+        ("25", 25.0),
+        ("+25", 25.0),
+        ("-25", -25.0),
+        (".5", 0.5),
+        ("-.5", -0.5),
+        ("5.", 5.0),
+        ("1e2", 100.0),
+        ("1E+2", 100.0),
+        ("+1.5e-1", 0.15),
+        ("1e999", math.inf),
+        ("9" * 400, math.inf),
+        ("", None),
+        (".", None),
+        ("+", None),
+        ("e2", None),
+        ("1e", None),
+        ("1e2.5", None),
+        ("010", None),
+        ("00", None),
+        ("0x10", None),
+        ("1_0", None),
+        ("1:30", None),
+        (" 1", None),
+        (".inf", None),
+        (".nan", None),
+        ("nan", None),
+        ("\u0661", None),
+        ("true", None),
+    ],
+)
+def test_q16_where_only_a_number_makes_sense_it_is_one_of_yaml_1_2(written, value):
+    assert number(Text(1, 1, written, plain=True)) == value
+    assert number(Text(1, 1, written)) is None
+
+
+@given(st.from_regex(r"[-+]?[0-9_.e+-]{1,8}", fullmatch=True))
+def test_q16_what_is_a_number_everywhere_is_the_same_one_there(text):
+    scalar = Text(1, 1, text, plain=True)
+    found = resolve(scalar)
+    if not isinstance(found, str):
+        assert number(scalar) == found
 
 
 @pytest.mark.parametrize(("value", "name"), [(None, "nothing"), (True, "a flag"), (1.5, "a number"), ("1", "a text")])

@@ -13,7 +13,7 @@ from pytest_sgpu.runners.routing.decision import Request
 from pytest_sgpu.runners.routing.fleets import parse_fleets
 from pytest_sgpu.runners.routing.mapping import parse_mapping
 from pytest_sgpu.runners.routing.rollout import parse_rollout
-from pytest_sgpu.runners.routing.trace import Final, LabelTrace, final, lines, table, trace
+from pytest_sgpu.runners.routing.trace import Final, LabelTrace, final, lines, table, trace, unknown, unserved
 
 CONF = Path(__file__).parents[3] / "conf"
 FLEETS = parse_fleets((CONF / "runner_routing.yaml").read_text(encoding="utf-8"), "fleets.yaml")
@@ -203,6 +203,53 @@ def test_q95_a_label_outside_the_table_ends_only_where_it_is_translated():
     assert lines(found)[-1] == (
         "  = no label: 'linux.larg' is not in runner_mapping of arc.yaml; did you mean \"linux.large\"?"
     )
+
+
+def test_q95_a_label_outside_the_table_is_told_where_it_is_not_translated():
+    note = (
+        "where labels are translated no runner would be there for it: 'linux.larg' is not in runner_mapping of arc.yaml"
+    )
+    found = traced("linux.larg", "lf-user").final
+    assert (found.label, found.is_served) == ("lf.linux.larg", True)
+    assert found.warnings == (f'{note}; did you mean "linux.large"?',)
+    assert traced("linux.large", "lf-user").final.warnings == ()
+    request = Request(actor="lf-user", branch="feature", check=("arc", "lf"))
+    decision = decide(parse_rollout(ROLLOUT, "rollout"), FLEETS, request, fixed(99))
+    only = replace(FLEETS, fleets={"lf": FLEETS.fleets["lf"]}, combinations=(), experiments={"lf": "lf"})
+    assert trace("linux.larg", request, decision, ARC, only).final.warnings == (), "nothing is ever translated there"
+
+
+def test_q94_what_is_served_where_it_ends():
+    for label, actor, is_served in [
+        ("linux.aws.h100", "lf-user", False),
+        ("linux.aws.h100", "arc-user", True),
+        ("linux.aws.h100", "nobody", True),
+        ("linux.idc.xpu", "lf-user", True),
+        ("linux.larg", "both", False),
+    ]:
+        assert traced(label, actor).final.is_served == is_served
+    label_map = replace(ARC, pinned=frozenset())
+    assert not final("linux.aws.h100", FLEETS.place(("arc", "lf")), label_map, FLEETS).is_served
+
+
+def test_q94_errors_of_labels_that_cannot_be_served():
+    found = [traced(label, "lf-user") for label in ("linux.aws.h100", "linux.larg", "linux.aws.h100", "linux.large")]
+    message = "no runner can serve 'lf.linux.aws.h100', where 'linux.aws.h100' ends"
+    assert unserved(found, ARC, FLEETS) == [(message, "without a rollout text every state is shown")]
+    message = "no translation for a label: 'linux.larg' is not in runner_mapping of arc.yaml"
+    assert unserved([traced("linux.larg", "both")], ARC, FLEETS) == [(message, 'did you mean "linux.large"?')]
+
+
+@pytest.mark.parametrize("label", ["linux.nosuch", "linux.foo", "linux.gpu", "windows.large", "x", ""])
+def test_q95_what_is_far_is_not_suggested(label):
+    assert "did you mean" not in ends(label, "arc").text
+    assert [hint for _, hint in unknown([label], ARC, FLEETS)] == [""]
+
+
+@pytest.mark.parametrize("label", ["linux.larg", "Linux.Large", "mt-linux.larg", "lf.linux.larg"])
+def test_q95_what_is_near_is_suggested_without_its_prefix(label):
+    assert ends(label, "arc").text.endswith('did you mean "linux.large"?')
+    assert [hint for _, hint in unknown([label], ARC, FLEETS)] == ['did you mean "linux.large"?']
 
 
 def test_q95_a_pinned_label_without_a_mapping_has_no_label():
