@@ -21,7 +21,8 @@ from pytest_sgpu.runners.text import markdown, one_line, without
 
 _SEARCH = 60.0  # seconds; a cancelled job ends five minutes after it was cancelled, whatever its post steps do
 _JOB_WINDOW = 4.0  # seconds; less than the pause before a second try
-_NAME = re.compile(r"(run-id|request-id|workflow|force-cancel)(?:-([1-9][0-9]{0,5}))?")
+_NAME = re.compile(r"(run-id|request-id|workflow|force-cancel)(?:-([2-9]|[1-9][0-9]{1,5}))?")
+_CHILD = re.compile(r"(?:run|request)-?id(?:[-\s].*)?", re.IGNORECASE | re.DOTALL)
 _RUN_ID = re.compile(r"[0-9]{1,19}")
 _WORKFLOW = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _MOST_AT_ONCE = 50
@@ -55,7 +56,7 @@ class _Left:
 
 def clean_up(state: Mapping[str, str], env: Mapping[str, str], transport: Transport, clock: Clock, log: Log) -> Result:
     """End what ``state`` names; see ``coordinator.cleanup``."""
-    state = {name.replace("_", "-"): state[name] for name in sorted(state, key=lambda name: "-" in name)}
+    state = _dashed(state)
     try:
         children = _left(state, env)
         if not children:
@@ -78,11 +79,9 @@ def refused(error: SgpuError, state: Mapping[str, str], env: Mapping[str, str], 
     """Say what is wrong, and what is therefore left as it is (R116)."""
     secret = (env.get("GITHUB_TOKEN", "").strip() or env.get("INPUT_TOKEN", "")).strip()
     recorder = Recorder(env, clock, log, secret)
-    kept = ", ".join(
-        one_line(without(secret, value), 120)
-        for name, value in state.items()
-        if _NAME.fullmatch(name) and value.strip()
-    )
+    known = {name: value for name, value in state.items() if _NAME.fullmatch(name) and value.strip()}
+    names_child = any(name.startswith(("run-id", "request-id")) for name in known)
+    kept = ", ".join(one_line(without(secret, value), 120) for value in known.values()) if names_child else ""
     if not any(value.strip() for value in state.values()):
         return Result(ok=True, message="nothing to clean up")
     left = f"this child may still be active: {kept}" if kept else "a child may still be active"
@@ -169,12 +168,23 @@ def _server(env: Mapping[str, str]) -> str:
         return PUBLIC
 
 
+def _dashed(state: Mapping[str, str]) -> dict[str, str]:
+    """Give the names with dashes, as a shell cannot; of two forms of one name what is not blank, or has dashes."""
+    made: dict[str, str] = {}
+    for name in sorted(state, key=lambda name: "-" in name):
+        dashed = name.replace("_", "-")
+        if state[name].strip() or dashed not in made:
+            made[dashed] = state[name]
+    return made
+
+
 def _left(state: Mapping[str, str], env: Mapping[str, str]) -> list[_Left]:
     """Read what a step kept; names of anybody else are passed over. Raises OptionError for a value that is not ours."""
     known: dict[int, dict[str, str]] = {}
     matches = [match for name in state if (match := _NAME.fullmatch(name))]
-    names = [name for name, value in state.items() if value.strip()]
-    if names and not matches:  # a name that was mistyped must not pass for a child that was ended
+    names = [name for name, value in state.items() if value.strip() and not _NAME.fullmatch(name)]
+    is_ours = any(match[1] in ("run-id", "request-id") for match in matches)
+    if any(map(_CHILD.fullmatch, names)) or (names and not is_ours):  # what is mistyped must not pass for ended
         found = one_line(", ".join(names), 120)
         raise OptionError(f"state: found {found}, which name no child", "expected run-id, or request-id and workflow")
     for match in matches:

@@ -38,6 +38,11 @@ def _state(pid):
     return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
 
 
+def _all_stand(pids):
+    """Say whether all are stopped. A shell that is starting a command sleeps in vfork(2), D, and stops behind that."""
+    return {_state(pid) for pid in pids} <= {b"T", b"D"}
+
+
 def _grows(fleet, *names):
     """Say whether something goes on writing into these files, soon."""
     before = [(fleet.folder / name).stat().st_size for name in names]
@@ -57,8 +62,7 @@ def test_the_whole_tree_stands_still_and_goes_on(fleet):
     pids = fleet.pids(count=2)
     assert until(lambda: (fleet.folder / "near").exists() and (fleet.folder / "far").exists(), 10.0)
     fleet.gateways.pause()
-    # A shell that is just starting a command sleeps in vfork(2), D, and gets its signal behind that.
-    assert until(lambda: {_state(pid) for pid in pids} <= {b"T", b"D"}, 10.0)
+    assert until(lambda: _all_stand(pids), 10.0)
     assert _stands_still(fleet, "near", "far")
     fleet.gateways.resume()
     assert _grows(fleet, "near", "far")
@@ -218,7 +222,7 @@ def test_a_controller_that_ends_while_all_stands_still_leaves_nothing(make_fleet
             assert controller.stdout is not None
             assert controller.stdout.readline() == b"paused\n"
             assert until(lambda: _state(controller.pid) == b"T", 10.0)
-            assert until(lambda: {_state(pid) for pid in pids} == {b"T"}, 10.0)
+            assert until(lambda: _all_stand(pids), 10.0)
             controller.kill()
             assert fleet.gone(pids)
         finally:

@@ -490,7 +490,7 @@ FOREIGN = [
     {},
     {"run-id": "", "request-id": "", "workflow": ""},
     {"run-id": "  "},
-    {"cache-hit": "true", "runid": "9", "RUN-ID": "9", "other-run-id": "9", "run-id-": "9", "run-id": ""},
+    {"cache-hit": "true", "other-run-id": "9", "run-id": ""},
     {"cache-hit": "", "run_id": " "},
     {"force-cancel": "true"},
     {"workflow": "runner-worker.yml"},
@@ -499,7 +499,6 @@ FOREIGN = [
     {"run-id": "0"},
     {"run-id": "0", "workflow": "runner-worker.yml"},
     {"run-id-2": "0", "request-id-2": " "},
-    {"cache-hit": "true", "force-cancel-3": "true"},
 ]
 NAMELESS = [
     {"request-id": "sgpu-1"},
@@ -526,6 +525,9 @@ def test_r115_state_of_others_cancels_nothing(state, github, job):
     [
         {"cache-hit": "true", "runid": "9", "RUN-ID": "9", "other-run-id": "9", "run-id-": "9"},
         {"run-id-0": "9", "run-id-01": "9", "run-id-x": "9", "run-id-1-2": "9", "run-id\n": "9"},
+        {"cache-hit": "true", "force-cancel-3": "true"},
+        {"workflow": "runner-worker.yml", "runid": "9"},
+        {"run-id": "", "runid": "9"},
     ],
     ids=str,
 )
@@ -537,11 +539,22 @@ def test_r116_state_in_which_no_name_is_known_is_refused(state, github, job):
     assert not github.requests
 
 
-@pytest.mark.parametrize("state", [{"run_id": "1001"}, {"run_id": "9", "run-id": "1001"}], ids=str)
+@pytest.mark.parametrize(
+    "state", [{"run_id": "1001"}, {"run_id": "9", "run-id": "1001"}, {"run_id": "1001", "run-id": " "}], ids=str
+)
 def test_r113_names_may_have_underscores_and_dashes_win(state, github, dispatch, job):
     dispatch()
     assert job.post(state).ok
     assert [asked.run_id for asked in github.cancels()] == [1001]
+
+
+@pytest.mark.parametrize("name", ["run-id-1", "run-id-1000000", "request-id-0", "Run-Id"])
+def test_r116_a_name_of_a_child_that_is_never_written_is_refused_beside_others_too(name, github, job):
+    result = job.post({"run-id": "1001", name: "9"})
+    assert (result.ok, result.kind) == (False, "config")
+    assert name in result.message
+    assert "run-id" in result.state
+    assert not github.requests
 
 
 @pytest.mark.parametrize("state", NAMELESS, ids=str)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pytest_sgpu.errors import OptionError
 from pytest_sgpu.runners.routing.decision import Request
 from pytest_sgpu.runners.routing.simulate import Key
+from pytest_sgpu.runners.routing.user_items import is_number
 from pytest_sgpu.runners.wording import found, nearest
 
 PREFIX, MATRIX, LABEL, LINT, SIMULATE = "prefix", "matrix", "label", "lint", "simulate"
@@ -182,7 +183,7 @@ def _draw(text: str) -> float | None:
     if not text:
         return None
     try:
-        number = float(text)
+        number = float(text) if is_number(text) else -1.0
     except ValueError:
         number = -1.0
     if not 0.0 <= number <= 100.0:  # noqa: PLR2004 - percent; not a number is in no range

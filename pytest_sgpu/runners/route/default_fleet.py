@@ -56,9 +56,11 @@ def outputs_without(path: str) -> Outputs:
     if shown is None:
         return own
     label = shown.label or own.label
-    translates = next((one for one in (shown.translates, own.translates) if one not in {"", label}), "")
+    taken = {"", label.casefold()}  # GitHub tells outputs apart without case
+    translates = next((one for one in (shown.translates, own.translates) if one.casefold() not in taken), "")
     separate = shown.separate if shown.label or shown.translates else shown.separate or own.separate
-    return Outputs(label, translates, tuple(one for one in separate if one not in {label, translates}), shown.prefix)
+    apart = {one.casefold(): one for one in reversed(separate) if one.casefold() not in taken | {translates.casefold()}}
+    return Outputs(label, translates, tuple(one for one in separate if one in apart.values()), shown.prefix)
 
 
 def decision(outputs: Outputs, why: str) -> Decision:
@@ -125,7 +127,7 @@ class _Found:
             self._output(self.section, key, name)
 
     def _output(self, section: str, key: str, name: str) -> None:
-        if not _NAME.fullmatch(name) or name == SOURCE_OUTPUT:
+        if not _NAME.fullmatch(name) or name.casefold() == SOURCE_OUTPUT.casefold():
             return
         if section == "outputs" and key in {"label", "translates"}:
             self.names.setdefault(key, name)

@@ -146,8 +146,8 @@ class Commands:
         sources.need_yaml()
         rollout: Rollout | None = None
         source = ""
-        if args.config:
-            rollout, source = decision.read_rollout(args.config)
+        if args.config is not None:
+            rollout, source = decision.read_rollout(_named(args.config))
         found = sources.workflows(args.workflows) if args.workflows else ()
         read = [workflows.read_workflow(sources.read(path), one_line(path)) for path in found]
         file = sources.short(sources.fleets(args.fleets))
@@ -162,13 +162,13 @@ class Commands:
 
     def simulate(self, args: argparse.Namespace) -> int:
         """Try a rollout text on many users."""
-        if not args.config:
+        if args.config is None:
             raise OptionError("no rollout text: --config is not given", "--config FILE")
         users = arguments.whole("--users", args.users, 1, arguments.MOST_USERS)
         days = arguments.whole("--days", args.days, 1, arguments.MOST_DAYS)
         seed = arguments.whole("--seed", args.seed, 0, 10**18)
         fleets = decision.read_fleets(args.fleets)
-        rollout, source = decision.read_rollout(args.config)
+        rollout, source = decision.read_rollout(_named(args.config))
         self._screen.problems(rollout.problems)
         if not rollout.usable:
             self._screen.complain(f"{PROG}: error: {one_line(f'{source}: {rollout.why}', 1000)}")
@@ -185,6 +185,13 @@ class Commands:
     def _mapping(path: str, fleets: Fleets) -> LabelMap:
         file = sources.mapping(path)
         return mapping.parse_mapping(sources.read(file), sources.short(file), fleets.pins.key if fleets.pins else "")
+
+
+def _named(config: str) -> str:
+    """Give the file that was named. Raises OptionError for none: a check of nothing would pass."""
+    if not config.strip():
+        raise OptionError("--config is blank", "most likely a variable that is not set")
+    return config
 
 
 def _used(args: argparse.Namespace) -> tuple[str, str]:

@@ -110,7 +110,9 @@ def workflows(folder: str) -> tuple[Path, ...]:
 def _own_or_default(name: str, folder: Path | None) -> Path:
     own = (folder or Path()) / _OWN[name]
     try:
-        return own if own.exists() else default(name)
+        # A link that leads nowhere was meant to be there: reading it says so.
+        is_there = own.exists() or own.is_symlink() or (own.parent.is_symlink() and not own.parent.exists())
+        return own if is_there else default(name)
     except OSError:  # a folder that nobody may look into: reading says so
         return own
 

@@ -133,6 +133,9 @@ def _workflow(workflow: Workflow, texts: Texts) -> Iterator[Problem]:
                 what = f"unknown experiment {shown(use.name)}"
                 yield _at(workflow, use, what, suggest(use.name, known))
         elif texts.label_map and texts.label_map.usable:
+            if use.prefixed and use.given and not place:
+                what = f"no fleet has the prefix {shown(use.given)} that is given beside {shown(use.name)}"
+                yield _at(workflow, use, what, suggest(use.given, texts.fleets.prefixes))
             yield from _label(workflow, use, texts.label_map, texts.fleets)
             yield from _asked(workflow, use, texts.label_map, places)
             yield from _identity(workflow, use, texts)
@@ -183,7 +186,7 @@ def _identity(workflow: Workflow, use: Use, texts: Texts) -> Iterator[Problem]:
     if label_map is None or label_map.targets.get(use.name) != use.name or use.name in label_map.pinned:
         return
     if use.prefixed or (use.kind == "runner" and workflow.prefixes_matrix):
-        for prefix in _untranslated(workflow, texts)[:1]:
+        for prefix in [use.given] if use.given else _untranslated(workflow, texts)[:1]:
             what = f"{shown(use.name)} maps to itself, and has no prefix: this workflow may ask for "
             what += f"{shown(prefix + use.name)}, which no runner has"
             yield _at(workflow, use, what, "name it in a job of its own, without the prefix")

@@ -32,15 +32,16 @@ def outputs(root: Table) -> tuple[str, str]:
         raise root.error("outputs", "missing, expected the names of two outputs: label, translates")
     table.only("label", "translates")
     names = tuple(_output(table, key) for key in ("label", "translates"))
-    if names[0] == names[1]:
+    if names[0].casefold() == names[1].casefold():  # GitHub tells outputs apart without case
         raise table.error("translates", f"{found(names[1])} is the name of two outputs")
     return names[0], names[1]
 
 
 def _output(table: Table, key: str) -> str:
     name = table.text(key, "the name of an output")
-    if not _OUTPUT.fullmatch(name) or name == SOURCE_OUTPUT:
-        hint = f"{SOURCE_OUTPUT} is always written" if name == SOURCE_OUTPUT else "letters, digits, - and _"
+    is_taken = name.casefold() == SOURCE_OUTPUT.casefold()
+    if not _OUTPUT.fullmatch(name) or is_taken:
+        hint = f"{SOURCE_OUTPUT} is always written" if is_taken else "letters, digits, - and _"
         raise table.error(key, f"found {found(name)}, expected the name of an output", hint)
     return name
 
@@ -111,7 +112,7 @@ def combinations(root: Table, fleets: Mapping[str, Place]) -> tuple[Place, ...]:
 
 def separate(root: Table, experiments: Mapping[str, str], outputs: tuple[str, str]) -> tuple[Separate, ...]:
     """Give the experiments that have an output of their own."""
-    taken = {*outputs}
+    taken = {name.casefold() for name in outputs}
     made = []
     for name, table in root.tables("separate", "a mapping of experiments").items():
         table.only("output", "prefix")
@@ -119,9 +120,9 @@ def separate(root: Table, experiments: Mapping[str, str], outputs: tuple[str, st
             why = "turns on a fleet already" if name in experiments else "is a name that no experiment can have"
             raise root.error("separate", f"{found(name)} {why}")
         output = _output(table, "output")
-        if output in taken:
+        if output.casefold() in taken:
             raise table.error("output", f"{found(output)} is the name of two outputs")
-        taken.add(output)
+        taken.add(output.casefold())
         made.append(Separate(name, output, prefix_of(table, "prefix", blank=False)))
     return tuple(made)
 

@@ -14,6 +14,7 @@ anything in them; more take longer than a job should wait for a decision."""
 _MOST_TOLD = 100
 
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`]*)[ \t]*")
+_LONGEST_FENCE = 200  # characters; a line of one sign without end is none, and slow to look at
 _FENCE_WORDS = ("", "yaml", "yml", "json")
 _EXPERIMENTS = re.compile(r"""["']?experiments["']?[ \t]*:""", re.IGNORECASE)  # in another case it is told
 _ENDS = " \t`"  # what may stand around the settings
@@ -74,7 +75,7 @@ def is_separator(line: str) -> bool:
 
 def is_fence(line: str) -> bool:
     """Tell whether a line opens or closes a fenced block of Markdown."""
-    return bool(_FENCE.fullmatch(line))
+    return len(line) <= _LONGEST_FENCE and bool(_FENCE.fullmatch(line))
 
 
 def _document_start(lines: list[str]) -> int:

@@ -135,8 +135,13 @@ def _wrong_amount(login: str, name: str, text: str) -> Iterator[Fault]:
         yield Fault("warning", f"{login}: {name} is outside 0 to 100; {taken:g} is taken", mistake=True)
 
 
+def is_number(text: str) -> bool:
+    """Tell whether a percentage is written as one: float() takes digits of any script, and signs between them."""
+    return text.isascii() and "_" not in text
+
+
 def _number(text: str) -> float:
     try:
-        return float(text) + 0.0  # no negative zero
+        return float(text) + 0.0 if is_number(text) else math.nan  # no negative zero
     except ValueError:
         return math.nan

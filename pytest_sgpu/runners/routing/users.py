@@ -24,6 +24,7 @@ _MOST_HINTS = 20
 _MOST_TOLD = 200_000  # items of lines in which each fault is told, which takes a microsecond an item
 _MOST_KEPT = 10_000  # texts of items that may come again
 _LONGEST_KEPT = 200
+_LONGEST_LINE = 10_000  # of what may have been meant as a user line
 
 _WRITE = "write @LOGIN for a user, #@LOGIN to opt one out of everything"
 _DASH = Fault("warning", "the bullet '-' before a user is passed over")
@@ -161,7 +162,7 @@ class _Reader:
 
     def other(self, text: str, number: int) -> None:
         """Pass over what is no user line, and tell what may have been meant as one."""
-        if _NO_SIGN.fullmatch(text):
+        if len(text) <= _LONGEST_LINE and _NO_SIGN.fullmatch(text):
             self.tell(number, _NO_USER, text)
         elif "@" in text:
             is_meant = text[1:].lstrip().startswith(("@", "#@"))
@@ -218,6 +219,8 @@ class _Reader:
             names.add(name)
             if colon:
                 try:
+                    if not user_items.is_number(amount):
+                        return None
                     wrong += not 0 <= float(amount) <= user_items.WHOLE
                 except ValueError:
                     return None

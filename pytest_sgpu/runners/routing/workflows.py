@@ -31,6 +31,7 @@ _BLOCK = re.compile(r"\|[-+0-9]*\s*(#.*)?")
 _OTHER, _PREFIX, _APART = "\ue000", "\ue001", "\ue002"
 _COVERS = _OTHER + _PREFIX + _APART
 _LABEL_TYPE = re.compile(r"(?<![\w-])label-type(?![\w-])|prefix")
+_BESIDE = re.compile(r"(?:(?:runner|label|fleet)s?[-_](?:label[-_])?)?prefix", re.IGNORECASE)
 _PREFIXED = re.compile(f"{_PREFIX}+{_OTHER}+")
 
 
@@ -108,12 +109,12 @@ class _Reader:
             for item in value.items:
                 yield from self.walk(item, in_matrix=in_matrix)
         elif isinstance(value, Mapping):
-            beside = [child for key, child in value if "prefix" in key.text.lower() and isinstance(child, Text)]
+            beside = [child for key, child in value if _BESIDE.fullmatch(key.text) and isinstance(child, Text)]
             is_output = any(map(_is_prefix, beside))
             given = next((text.text.strip() for text in beside if not _is_covered(text.text)), "")
             for key, child in value:
                 for use in self._entry(key, child, in_matrix=in_matrix):
-                    prefixed = use.prefixed or (is_output and _KINDS.get(key.text) == "runner")
+                    prefixed = use.prefixed or (bool(is_output or given) and _KINDS.get(key.text) == "runner")
                     yield replace(use, prefixed=prefixed, given=use.given or given)
 
     def _entry(self, key: Text, child: Value, *, in_matrix: bool) -> Iterator[Use]:

@@ -237,9 +237,10 @@ def _repository(env: Values) -> str:
 
 
 def _server(env: Values) -> str:
-    text = env.text("GITHUB_SERVER_URL") or _beside(env.text("GITHUB_API_URL") or "https://api.github.com")
+    text = env.text("GITHUB_SERVER_URL")
     if not text:
-        return ""
+        beside = _beside(env.text("GITHUB_API_URL") or "https://api.github.com")
+        return beside if _SERVER.fullmatch(beside) else ""
     if not _SERVER.fullmatch(text):
         raise OptionError(f"GITHUB_SERVER_URL: found {found(text)}, expected a URL such as https://github.com", _JOB)
     return text.rstrip("/")

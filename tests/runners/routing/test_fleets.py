@@ -379,3 +379,19 @@ def test_q32_the_schema_is_one_and_takes_the_shipped_file():
 def test_q33_the_schema_refuses_what_a_schema_can(old, new, line, message, by_schema):
     if "YAML" not in message and "twice, first" not in message:
         assert bool(schema_errors(FULL.replace(old, new, 1))) is by_schema
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("label: label-type", "label: USE-ARC"),
+        ("label: label-type", "label: Decision-Source"),
+        ("output: amd", "output: Use-Arc #"),
+    ],
+)
+def test_q33_outputs_that_differ_only_in_case_are_one(old, new):
+    """GitHub tells outputs apart without case."""
+    text = (ROOT / "conf" / "runner_routing.yaml").read_text(encoding="utf-8")
+    assert old in text
+    with pytest.raises(ConfError, match=r"two outputs|expected the name of an output"):
+        parse_fleets(text.replace(old, new, 1), "f.yaml")

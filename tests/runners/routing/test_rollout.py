@@ -749,3 +749,16 @@ def test_q29_a_thousand_experiments_and_a_comment_for_each_user_are_read():
     assert not rollout.problems
     assert len(rollout.experiments) == 1200
     assert rollout.users["user19999"].percent == {"experiment00799": 1.0}
+
+
+@pytest.mark.parametrize("text", ["1_0", "\u0665\u0660", "1_0.5"])
+def test_q18_what_only_python_takes_for_a_number_is_none(text):
+    rollout = parse_rollout(f"experiments:\n  lf: {{}}\n---\n@a,lf:{text}\n@b,lf:{text},lf\n", "x")
+    assert [user.percent for user in rollout.users.values()] == [{"lf": 100.0}, {"lf": 100.0}]
+    assert len([one for one in rollout.problems if "is no percentage" in one.message and one.mistake]) == 2
+
+
+@pytest.mark.parametrize("sign", ["`", "~"])
+def test_q29_a_line_of_one_sign_is_no_fence_and_costs_nothing(sign):
+    rollout = parse_rollout(f"{sign * 3_000_000}x y\nexperiments:\n  lf: {{}}\n---\n{'a,' * 500_000}\n", "x")
+    assert not rollout.usable

@@ -43,6 +43,8 @@ jobs:
           sgpu route prefix --check-experiments="arc,ark" --opt-out-experiments lf
 """
 
+IDENTITY = "linux.rocm.gpu.2"
+
 
 class Lint:
     def __init__(self, folder, capsys):
@@ -238,6 +240,31 @@ def test_q116_a_prefix_that_is_written_out_is_the_only_one_asked_for(lint, prefi
     assert ["lf has no runner for 'lf.linux.aws.h100'" in line for line in found] == [True] * code
 
 
+@pytest.mark.parametrize(
+    ("prefix", "label", "said"),
+    [
+        ("lf.", IDENTITY, f"ask for 'lf.{IDENTITY}', which no runner has"),
+        ("mt-", IDENTITY, f"ask for 'mt-{IDENTITY}', which no runner has"),
+        ("zz.", "linux.2xlarge", "no fleet has the prefix 'zz.'"),
+        ("lf.", "linux.2xlarge", ""),
+        ("mt-", "linux.2xlarge", ""),
+    ],
+)
+def test_q116_a_label_beside_a_prefix_that_is_written_out(lint, prefix, label, said):
+    text = f"jobs:\n  a:\n    with:\n      runner_prefix: {prefix}\n      runner: {label}\n"
+    code, found, _ = lint.write("flows/a.yml", text).full()
+    assert code == bool(said)
+    assert [said in line and line.startswith("flows/a.yml:5:15: error: ") for line in found] == [True] * code
+    other = text.replace("runner_prefix", "install-prefix")
+    assert lint.write("flows/a.yml", other).full()[0] == 0, "of something else"
+
+
+@pytest.mark.parametrize("words", [["lint", "--config="], ["lint", "--config= "], ["simulate", "--config= "]])
+def test_q112_a_check_of_a_blank_name_does_not_pass(lint, words):
+    assert command.main(words, {}) == 4
+    assert "--config is blank" in lint.capsys.readouterr().err
+
+
 def test_q116_pins_with_a_prefix_that_no_fleet_has(lint):
     text = sources.default(sources.FLEETS).read_text(encoding="utf-8")
     changed = re.sub(r"(?m)^  prefix: mt-$", "  prefix: zz-", text)
@@ -363,9 +390,6 @@ def test_q116_a_label_that_a_translating_fleet_does_not_translate_by_itself(lint
     assert "arc has translated labels only, here 'l-x86iavx512-8-64'" in line
 
 
-IDENTITY = "linux.rocm.gpu.2"
-
-
 @pytest.mark.parametrize(
     ("checks", "asked"),
     [("lf", "lf."), ("arc, lf", "lf."), ("arc", ""), ("amd-do", ""), ("big", "big.")],
@@ -395,7 +419,11 @@ def test_q116_a_prefix_that_a_reusable_workflow_puts_before_its_label(lint, pref
     assert code == 1
     assert line.startswith("flows/a.yml:6:15: error: ")
     assert f"ask for 'lf.{IDENTITY}', which no runner has" in line
-    for plain in (text.replace(prefix, "x"), text.replace(prefix, "a${{ inputs.b }}"), text.replace("rocm", "2xlarge")):
+    for plain in (
+        text.replace(prefix, "''"),
+        text.replace(prefix, "a${{ inputs.b }}"),
+        text.replace("rocm", "2xlarge"),
+    ):
         assert "which no runner has" not in "".join(lint.write("flows/a.yml", plain).full()[1])
     matrix = text.replace(f"runner: {IDENTITY}", f"test-matrix: '{{include: [{{runner: {IDENTITY}}}]}}'")
     assert lint.write("flows/a.yml", matrix).full()[0] == 0, "what a matrix asks for has its own prefix, or none"
