@@ -391,7 +391,9 @@ def test_what_is_kept_whole_is_not_set_up_again(kit):
 
 
 def test_an_item_that_was_cut_off_runs_as_its_next_attempt(kit):
-    kit.suite("one", {"a": "echo first; sleep 60", "b": "ran b"})
+    said = kit.folder / "said"
+    wait = f"until [ -e '{said}' ]; do sleep 0.02; done"
+    kit.suite("one", {"a": f"echo first; : > '{said}'; sleep 60", "b": f"{wait}; ran b"})
     listener = Recorder()
     listener.stop_at = lambda outcome: "enough"
     first = kit.run(listener, devices=2, only=["one/a", "one/b"])
