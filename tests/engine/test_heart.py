@@ -178,7 +178,9 @@ env = {**os.environ, "SGPU_TEST_MARK": mark}
 options = {"beat": 0.1, "silence": float(silence), "deadman": float(deadman)}
 gateways = Gateways([worker], env=env, cwd=folder, clock=time.monotonic, **options)
 gateways.start()
-print(gateways.next_event(30).pid, flush=True)
+while (ready := gateways.next_event(30)) is None:  # the heart has beaten meanwhile
+    pass
+print(ready.pid, flush=True)
 gateways.run(worker, ItemRun("a", ("/bin/sh", "-c", family), folder + "/a.log"))
 while not os.path.exists(folder + "/leave"):
     event = gateways.next_event(0.05)
