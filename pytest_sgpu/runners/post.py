@@ -15,6 +15,7 @@ from pytest_sgpu.runners.machine.cleaning import clean, find
 from pytest_sgpu.runners.machine.sightings import JobsSeen, RunSeen
 from pytest_sgpu.runners.ports import Attempt, Clock, Result, Transport
 from pytest_sgpu.runners.record import Log, Recorder, say
+from pytest_sgpu.runners.report import files
 from pytest_sgpu.runners.report.summary import PUBLIC, logs_line
 from pytest_sgpu.runners.settings.inputs import repository, server_url, token
 from pytest_sgpu.runners.text import markdown, one_line, without
@@ -56,7 +57,7 @@ class _Left:
 
 def clean_up(state: Mapping[str, str], env: Mapping[str, str], transport: Transport, clock: Clock, log: Log) -> Result:
     """End what ``state`` names; see ``coordinator.cleanup``."""
-    state = _dashed(state)
+    state = files.dashed(state)
     try:
         children = _left(state, env)
         if not children:
@@ -168,25 +169,16 @@ def _server(env: Mapping[str, str]) -> str:
         return PUBLIC
 
 
-def _dashed(state: Mapping[str, str]) -> dict[str, str]:
-    """Give the names with dashes, as a shell cannot; of two forms of one name what is not blank, or has dashes."""
-    made: dict[str, str] = {}
-    for name in sorted(state, key=lambda name: "-" in name):
-        dashed = name.replace("_", "-")
-        if state[name].strip() or dashed not in made:
-            made[dashed] = state[name]
-    return made
-
-
 def _left(state: Mapping[str, str], env: Mapping[str, str]) -> list[_Left]:
     """Read what a step kept; names of anybody else are passed over. Raises OptionError for a value that is not ours."""
     known: dict[int, dict[str, str]] = {}
-    matches = [match for name in state if (match := _NAME.fullmatch(name))]
-    names = [name for name, value in state.items() if value.strip() and not _NAME.fullmatch(name)]
+    matched = {name: _NAME.fullmatch(name) for name in state}
+    matches = [match for match in matched.values() if match]
+    names = [name for name, match in matched.items() if not match and state[name].strip()]
     is_ours = any(match[1] in ("run-id", "request-id") for match in matches)
     if any(map(_CHILD.fullmatch, names)) or (names and not is_ours):  # what is mistyped must not pass for ended
-        found = one_line(", ".join(names), 120)
-        raise OptionError(f"state: found {found}, which name no child", "expected run-id, or request-id and workflow")
+        others = one_line(", ".join(names), 120)
+        raise OptionError(f"state: found {others}, which name no child", "expected run-id, or request-id and workflow")
     for match in matches:
         if value := state[match[0]].strip():
             known.setdefault(int(match[2] or 1), {})[match[1]] = value

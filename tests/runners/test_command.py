@@ -107,6 +107,9 @@ class TestCleanup:
         env = {"STATE_run-id": "11", "STATE_run_id": "12", "STATE_request_id_2": "x", "STATE_workflow_2": "w.yml"}
         assert run(["cleanup"], env)[1][0][0] == {"run-id": "11", "request-id-2": "x", "workflow-2": "w.yml"}
 
+    def test_a_blank_name_with_dashes_hides_no_child(self):
+        assert run(["cleanup"], {"STATE_run-id": " ", "STATE_run_id": "12"})[1][0][0] == {"run-id": "12"}
+
     @pytest.mark.parametrize(
         ("options_", "state"),
         [

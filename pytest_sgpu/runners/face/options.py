@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from pytest_sgpu.errors import OptionError
+from pytest_sgpu.runners.report import files
 from pytest_sgpu.runners.settings import refs
 from pytest_sgpu.runners.text import LEAST_TOKEN
 
@@ -171,8 +172,8 @@ def add_state(parser: argparse.ArgumentParser) -> None:
 def state(args: argparse.Namespace, env: Mapping[str, str]) -> dict[str, str]:
     """Give the state for a cleanup: that of the options, else that of the variables ``STATE_*``.
 
-    Names may have underscores for dashes, which no shell takes; dashes win. A blank run id is no child: a step that
-    dispatched nothing has such an output. Raises OptionError.
+    Names may have underscores for dashes, which no shell takes; dashes win unless they are blank. A blank run id is no
+    child: a step that dispatched nothing has such an output. Raises OptionError.
     """
     options = {name: getattr(args, name) for name in _NAMES if getattr(args, name, None) is not None}
     known = _named(options) if options else _kept(env)
@@ -199,8 +200,7 @@ def _named(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _kept(env: Mapping[str, str]) -> dict[str, str]:
-    variables = sorted((name for name in env if name.startswith(_STATE)), key=lambda name: "-" in name)
-    return {name.removeprefix(_STATE).replace("_", "-"): env[name] for name in variables}
+    return files.dashed({name.removeprefix(_STATE): env[name] for name in env if name.startswith(_STATE)})
 
 
 def refuse_token(argv: list[str], env: Mapping[str, str]) -> None:

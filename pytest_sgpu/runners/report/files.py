@@ -35,6 +35,16 @@ def append(env: Mapping[str, str], variable: str, values: Mapping[str, str]) -> 
         )
 
 
+def dashed(state: Mapping[str, str]) -> dict[str, str]:
+    """Give the names with dashes, as a shell cannot; of two forms of one name what is not blank, or has dashes."""
+    made: dict[str, str] = {}
+    for name in sorted(state, key=lambda name: "-" in name):
+        dashed = name.replace("_", "-")
+        if state[name].strip() or dashed not in made:
+            made[dashed] = state[name]
+    return made
+
+
 def summary(env: Mapping[str, str], markdown: str) -> None:
     """Append ``markdown`` to the job summary, cut at a line where GitHub's limit is reached.
 
