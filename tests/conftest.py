@@ -34,13 +34,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _register_profiles() -> None:
-    """Make the profiles: time is no criterion on a shared machine. HYPOTHESIS_PROFILE=full looks harder."""
+    """Make the profiles: time is no criterion on a shared machine.
+
+    The usual one takes the same examples in every run, so that a change fails for what it does and not by chance.
+    HYPOTHESIS_PROFILE=full looks harder, and elsewhere each time; it is for finding what nobody thought of.
+    """
     from hypothesis import HealthCheck, settings
 
-    settings.register_profile(
-        "quick", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-    )
-    settings.register_profile("full", settings.get_profile("quick"), max_examples=400)
+    patient = settings(derandomize=False, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+    settings.register_profile("quick", patient, max_examples=50, derandomize=True, database=None)
+    settings.register_profile("full", patient, max_examples=400)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 

@@ -766,6 +766,22 @@ def test_a_probe_that_the_budget_has_no_time_for_ends_the_hold():
     assert run.dispatcher.done
 
 
+def test_a_probe_is_cut_off_at_once_when_an_idle_worker_has_no_time_for_it():
+    run = Run("abcde", budget=130.0)
+    assert run.ready(G0, G1) == ["a", "b"]
+    run.fail_fast(G0)
+    assert run.ready(G0) == ["c"]
+    run.fail_fast(G0)
+    assert run.ready(G0) == ["d"]
+    run.end(G1)
+    run.at = 31.0
+    assert run.ready(G1) == [""]  # e takes longer than what is left
+    commands = run.fail_fast(G0)
+    assert kinds(commands) == [Requeue, Held, Released, Retire, Record]
+    assert (recorded(commands).key.tag, recorded(commands).status) == ("d", Status.FAILED)
+    assert run.dispatcher.done
+
+
 def test_a_device_that_is_released_for_want_of_time_gets_what_waits_for_it_at_once():
     seconds = {**dict.fromkeys("abcde", 100.0), "x": 5.0}
     run = Run("abcdex", devices=3, seconds=seconds, retries=1, budget=400.0)

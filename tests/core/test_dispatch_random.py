@@ -12,6 +12,7 @@ from pytest_sgpu.core import plan
 from pytest_sgpu.core.dispatch import (
     Dispatcher,
     Finished,
+    Held,
     Lost,
     Ready,
     Record,
@@ -263,8 +264,11 @@ class World:
         if hold:
             case.probed = True
             case.probe = name
-            self.handle(event, expected=(Requeue, outcome, "probe"))
-            assert name in self.held
+            commands = self.handle(event, expected=(Requeue, outcome, "probe"))
+            assert [c.worker.id for c in commands if isinstance(c, Held)] == [name]
+            if name not in self.held:  # the probe is cut off at once, and with it ends the hold
+                assert case.record == outcome
+                assert not self.affordable(case)
             return
         case.probe = ""
         if len(case.failures) <= self.rules["retries"]:
@@ -509,13 +513,13 @@ def play(world, acts):
     world.finish()
 
 
-@settings(lenient, max_examples=150)
+@settings(lenient, max_examples=3 * settings().max_examples)
 @given(st.data(), st.tuples(st.integers(1, 12), st.integers(1, 4), tables), rules)
 def test_the_rules_hold_whatever_happens(data, size, rules):
     play(World(data, made(*size), rules, bad_device=False), data.draw(st.integers(0, 60)))
 
 
-@settings(lenient, max_examples=150)
+@settings(lenient, max_examples=3 * settings().max_examples)
 @given(st.data(), st.integers(6, 20), st.integers(2, 4), rules)
 def test_the_rules_hold_when_a_device_fails_everything_fast(data, count, devices, rules):
     known = dict.fromkeys(range(1, count), 100.0)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -207,8 +207,9 @@ def render(text: str) -> Rendered:
 
 
 @given(st.text(st.sampled_from("a`|\\ <>[]*_&~#$-\n\t"), min_size=1, max_size=12))
+@example("###a[##[#[")
 def test_a_code_span_and_a_cell_give_back_their_text(text):
-    shown = text.replace("\n", "\\x0a")
+    shown = re.sub(r"##(?=a*\[)", r"#\\x23", text).replace("\n", "\\x0a")  # an order to a CI service is none any more
     inline = MarkdownIt("commonmark").renderInline(f"x {code(text)} x")
     (found,) = re.findall(r"<code>(.*?)</code>", inline, re.DOTALL)
     assert squeezed(html.unescape(found)) == squeezed(shown)

@@ -125,7 +125,7 @@ def without_exponents(value: object) -> object:
 
 
 @given(st.text() | YAML | VALUES.map(json.dumps), PREFIXES | st.text(max_size=5))
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8 * settings().max_examples, suppress_health_check=[HealthCheck.too_slow])
 def test_any_text_gives_a_result_or_problems(text, prefix):
     run(text, prefix)
 
