@@ -1,6 +1,7 @@
 """The one tree of errors that a user can cause or meet.
 
-Raised anywhere, turned into a line and a hint at one boundary in ``plugin`` and one in ``cli``.
+Raised anywhere, turned into a line and a hint at one boundary for each face: in ``plugin``, in ``cli``, and in the
+``command`` of the runner tools and of their routing.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
+from pytest_sgpu.runners.links import PUBLIC, logs_line, trusted
 from pytest_sgpu.runners.machine.actions import (
     Action,
     Dispatch,
@@ -27,8 +28,7 @@ from pytest_sgpu.runners.machine.child import Child, Moment
 from pytest_sgpu.runners.machine.cleaning import WINDOW, clean, find
 from pytest_sgpu.runners.machine.parent import parent_start
 from pytest_sgpu.runners.machine.watch import Steps, Watch, drift
-from pytest_sgpu.runners.ports import Attempt
-from pytest_sgpu.runners.report.summary import PUBLIC, logs_line
+from pytest_sgpu.runners.ports import Attempt, Kind
 from pytest_sgpu.runners.settings.inputs import Settings
 
 _UNKNOWN_REF = (404, 422)  # what the API answers for a commit that it does not know
@@ -38,7 +38,7 @@ _UNKNOWN_REF = (404, 422)  # what the API answers for a commit that it does not 
 class End:
     """How the sequence of one worker ended. ``cleanup`` is confirmed, unconfirmed, or "" when there was none."""
 
-    kind: str
+    kind: Kind
     message: str
     cleanup: str
     attempts: tuple[Attempt, ...]
@@ -116,7 +116,13 @@ class Acquisition:
         for number, candidate in enumerate(settings.candidates, 1):
             yield from self._preflight()
             child = Child(
-                number, self._worker, candidate, self._request_id(number), self._definition, settings.workflow
+                number=number,
+                worker=self._worker,
+                candidate=candidate,
+                request_id=self._request_id(number),
+                head_sha=self._definition,
+                workflow=settings.workflow,
+                server_url=settings.server_url,
             )
             yield from self._dispatch(child)
             watch = Watch(child, settings, self._moment)
@@ -178,7 +184,8 @@ class Acquisition:
     def _known(self, child: Child, run_id: int, url: str) -> Steps:
         child.run_id = run_id
         server = self._settings.server_url or PUBLIC
-        child.run_url = url or f"{server}/{self._settings.repository}/actions/runs/{run_id}"
+        built = f"{server}/{self._settings.repository}/actions/runs/{run_id}"
+        child.run_url = trusted(url, self._settings.server_url) or built
         yield Save(self._state(child))
         yield Note("dispatched", f"child {run_id}: {child.run_url}", {"run_id": run_id})
 
@@ -187,7 +194,7 @@ class Acquisition:
         if failure.trouble is not Trouble.AMBIGUOUS:
             child.done = True
             yield Save({})
-            kind = "auth" if failure.trouble is Trouble.AUTH else "dispatch_failed"
+            kind: Kind = "auth" if failure.trouble is Trouble.AUTH else "dispatch_failed"
             raise Stopped(kind, f"the dispatch was refused: {failure.text}")
         yield Note("recover", f"the dispatch may have been carried out, looking for {child.request_id}: {failure.text}")
         raise Stopped("dispatch_ambiguous", f"{failure.text}; {(yield from self._found(child))}")
@@ -234,7 +241,7 @@ class Acquisition:
     def _cleaned(self, child: Child) -> Generator[Action, Observation, bool]:
         """End a child; give whether it was seen to end, and everything else that has its name."""
         if child.stranger:
-            text = f"run {child.run_id} is the child of another coordinator ({child.stranger}) and is left alone"
+            text = f"run {child.run_id} is left alone, it is {child.stranger}"
             child.run_id, child.run_url = 0, ""
             yield Note("recover", f"{text}; {(yield from self._found(child))}", {})
         if not child.run_id:

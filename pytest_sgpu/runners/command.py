@@ -7,16 +7,19 @@ an expected error into a line and a hint. Tokens come from the environment alone
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_sgpu.errors import OptionError, SgpuError
+from pytest_sgpu.errors import ConfError, OptionError, SgpuError
 from pytest_sgpu.runners.face import options, planning, signals
 from pytest_sgpu.runners.face.screen import Screen
 from pytest_sgpu.runners.face.tools import Tools
-from pytest_sgpu.runners.ports import Result, TransportError
+from pytest_sgpu.runners.forecast.budget import refusal
+from pytest_sgpu.runners.ports import Result
+from pytest_sgpu.runners.report import files
 from pytest_sgpu.runners.text import one_line
 
 if TYPE_CHECKING:
@@ -95,7 +98,8 @@ _PLAN_MORE = f"""\
 {_CODES.format(ok="a hosted job can hold it", failed="it cannot")}
 
 examples:
-  sgpu runner plan --runner-type gpu --queue-policy extended
+  sgpu runner plan --runner-type gpu --queue-policy extended \\
+    --execution-timeout-minutes 60
   sgpu runner plan --runner-type cpu --explain
   sgpu runner plan --runner-type cpu --workflow runner-worker.yml --history
 """
@@ -124,8 +128,8 @@ def main(argv: Sequence[str], env: Mapping[str, str] | None = None, tools: Tools
         args = _parsed(list(argv), known)
         return screen.flushed() if args is None else _Command(known, tools or Tools(), screen).run(args)
     except SgpuError as error:
-        return _told(screen, str(error), error.message, USAGE)
-    except (TransportError, OSError) as error:
+        return _told(screen, str(error), error.message, USAGE if isinstance(error, OptionError | ConfError) else FAILED)
+    except OSError as error:
         return _told(screen, one_line(error), one_line(error), FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -215,9 +219,15 @@ class _Command:
             # GITHUB_STATE tells nothing: it is set in every step, whether or not anybody reads it later.
             if result.state and self._env.get(_POST_STEP) != "1":
                 left = self._cleanup(result.state)
+                self._forget(result.state, left.state)
         if left is not None:
             self._ended("cleanup", left)
         return self._ended(options.ACQUIRE, result)
+
+    def _forget(self, state: Mapping[str, str], left: Mapping[str, str]) -> None:
+        """Blank in the state of the step what was cleaned up (R114); a later step then has nothing to look for."""
+        with contextlib.suppress(SgpuError):  # it was written a moment ago, and nothing is lost without it
+            files.append(self._env, files.STATE, {name: "" for name in state if name not in left})
 
     def _cleanup(self, state: Mapping[str, str]) -> Result:
         env = dict(self._env)
@@ -243,7 +253,10 @@ class _Command:
         inputs = options.collect(options.PLAN, args, self._env)
         made = planning.make(inputs, self._env, self._tools)
         self._screen.say(planning.document(made) if args.json else planning.text(made, explain=args.explain))
-        return 0 if made.budget.fits else FAILED
+        refused = refusal(made.budget, made.candidates)
+        if refused and not args.json:  # on the same stream it would be no JSON any more
+            self._screen.annotate(f"{PROG} plan", "; ".join((refused[0], *refused[1])))
+        return self._screen.delivered(FAILED if refused else 0)
 
     def _lint(self, files: Sequence[str]) -> int:
         counts: dict[str, int] = {}
@@ -258,12 +271,15 @@ class _Command:
             for finding in self._tools.lint(text, name):
                 counts[finding.severity] = counts.get(finding.severity, 0) + 1
                 self._screen.say(_shown(name, finding))
+                place = {"file": name, "line": str(finding.line), "col": str(finding.column)}
+                told = f"{finding.message}; hint: {finding.hint}" if finding.hint else finding.message
+                self._screen.annotate(f"{PROG} lint", told, level=finding.severity, **place)
         found = ", ".join(_count(count, word) for word, count in sorted(counts.items())) or "nothing found"
         checked = len(files) - unread
         parts = [f"{_count(checked, 'file')} checked: {found}"] if checked else []
         parts += [f"{_count(unread, 'file')} not read"] if unread else []
         self._screen.say("; ".join(parts))
-        return USAGE if unread else FAILED if counts.get("error") else 0
+        return self._screen.delivered(USAGE if unread else FAILED if counts.get("error") else 0)
 
 
 def _count(number: int, word: str) -> str:

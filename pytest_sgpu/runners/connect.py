@@ -130,8 +130,8 @@ class Wire(io.RawIOBase):
     """A socket as ``http.client`` uses it, but every read and write has only what is left of the deadline.
 
     A time-out of the socket itself begins anew with every byte, so an answer that drips would never end.
-    Closing it leaves the socket open. What is read counts
-    here, since ``http.client`` believes any length that it is told, negative ones too.
+    Closing it leaves the socket open. What is read counts here, since ``http.client`` believes any length that it
+    is told, negative ones too.
     """
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
@@ -240,5 +240,5 @@ def _tunnel(sock: socket.socket, origin: Origin, proxy: Proxy, deadline: Deadlin
     wire.sendall("\r\n".join([*lines, "", ""]).encode("ascii"))
     answer = http.client.HTTPResponse(wire.as_socket(), method="CONNECT")
     answer.begin()
-    if answer.status != http.HTTPStatus.OK:
+    if not 200 <= answer.status < 300:  # noqa: PLR2004 - any 2xx opens the tunnel (RFC 9110, 9.3.6)
         raise TransportError(f"the proxy {proxy.origin.address} refused the connection with status {answer.status}")

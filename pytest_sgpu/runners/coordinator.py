@@ -17,6 +17,7 @@ from pytest_sgpu.runners.acquire import Acquisition, End
 from pytest_sgpu.runners.forecast import history, past
 from pytest_sgpu.runners.forecast.budget import HOSTED_MINUTES, budget
 from pytest_sgpu.runners.github import Client
+from pytest_sgpu.runners.links import logs_line
 from pytest_sgpu.runners.loop import alone, drive, together
 from pytest_sgpu.runners.machine.actions import Note
 from pytest_sgpu.runners.machine.child import request_id
@@ -24,11 +25,10 @@ from pytest_sgpu.runners.pools_file import load
 from pytest_sgpu.runners.ports import Attempt, Clock, Result, Transport
 from pytest_sgpu.runners.post import clean_up
 from pytest_sgpu.runners.record import Log, Recorder, outputs_of, say
-from pytest_sgpu.runners.report.summary import logs_line
 from pytest_sgpu.runners.settings.inputs import Settings, coordinator_settings, no_secret, token
 from pytest_sgpu.runners.text import without
 
-__all__ = ["cleanup", "run"]
+__all__ = ["cleanup", "refused", "run"]
 
 
 def run(
@@ -57,6 +57,9 @@ def run(
         crew.work(clock, recorder)
     except KeyboardInterrupt:
         interrupted = True
+    except Exception:  # a defect, here or in the transport; it is told in full, after what it would leave is ended
+        _leave_nothing(recorder, env, transport, clock, log)
+        raise
     try:
         return _told(crew, recorder, interrupted=interrupted)
     except KeyboardInterrupt:  # another signal: nothing is left half told for that
@@ -90,6 +93,12 @@ def _told(crew: _Crew, recorder: Recorder, *, interrupted: bool) -> Result:
         workers=len(settings.workloads),
     )
     return recorder.keep_timeline(result, settings.timeline)
+
+
+def _leave_nothing(recorder: Recorder, env: Mapping[str, str], transport: Transport, clock: Clock, log: Log) -> None:
+    recorder.tell("internal error, a report is welcome; the traceback follows")
+    if recorder.state:
+        clean_up(recorder.state, env, transport, clock, log)
 
 
 def _warn(settings: Settings, recorder: Recorder) -> None:
@@ -205,7 +214,7 @@ class _Crew:
 
     def interrupted(self, state: Mapping[str, str]) -> Result:
         """Give the result of a job that is being cancelled; an error that was met before stays the error (R118)."""
-        left = "its child is ended by the cleanup" if state else "no child is active"
+        left = "its child is left to the cleanup" if state else "no child is active"
         stop = next((machine.stop for machine in self._machines if machine.stop and machine.stop.kind), None)
         message = f"the job is being cancelled; {left}"
         ends = [
@@ -219,5 +228,5 @@ class _Crew:
             message=". ".join([f"{stop.message}; {message}" if stop else message, *filter(None, links)]),
             outputs=self._outputs(ends),
             state=state,
-            attempts=self._attempts(),
+            attempts=tuple(replace(one, outcome=one.outcome or "parent_cancelled") for one in self._attempts()),
         )

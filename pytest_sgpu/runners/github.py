@@ -31,7 +31,7 @@ from pytest_sgpu.runners.machine.actions import (
     Trouble,
     Wait,
 )
-from pytest_sgpu.runners.machine.sightings import MOST_ID, jobs_seen, link, run_seen, runs_seen, sha_seen
+from pytest_sgpu.runners.machine.sightings import DISPATCHED, MOST_ID, jobs_seen, link, run_seen, runs_seen, sha_seen
 from pytest_sgpu.runners.ports import Clock, Response, Transport, TransportError
 from pytest_sgpu.runners.retry import Again, GiveUp, Tries, is_limited, trouble_of
 from pytest_sgpu.runners.text import one_line, without
@@ -41,7 +41,8 @@ REQUEST_TIMEOUT = 30.0  # seconds
 _LEAST_TIMEOUT = 1.0
 _LOOK_BACK = 86400.0  # seconds; the clocks of runner and API may differ by far, and the title decides anyway
 
-_EVENTS = ("workflow_dispatch", "")  # a list that was asked for by event need not repeat it
+_MOST_KEPT = 128  # answers; twenty workers at once have three each, and what ended long ago makes room
+_EVENTS = (DISPATCHED, "")  # a list that was asked for by event need not repeat it
 
 _OK, _NOT_MODIFIED, _BAD_REQUEST, _REQUEST_TIMEOUT, _SERVER_ERROR = 200, 304, 400, 408, 500
 
@@ -117,8 +118,9 @@ class Client:
             path = f"{self._root}/actions/runs/{effect.run_id}/{verb}"
             return (yield from self._ask("POST", path, None, effect.by))
         path, shape = self._read(effect)
-        by = getattr(effect, "by", None)
-        return (yield from self._ask("GET", path, shape, by, patient=getattr(effect, "patient", False)))
+        patient = isinstance(effect, ReadRun | ReadJobs) and effect.patient
+        by = None if isinstance(effect, ReadDefinition) else effect.by
+        return (yield from self._ask("GET", path, shape, by, patient=patient))
 
     def read(
         self, path: str, *, kind: type[dict[str, object] | list[object]] = dict, by: float | None = None
@@ -149,7 +151,8 @@ class Client:
         if isinstance(effect, ReadDefinition):
             return f"{self._root}/commits/{_in_path(effect.ref)}", sha_seen
         assert isinstance(effect, FindRuns)
-        since = datetime.fromtimestamp(max(0.0, self._clock.time() - _LOOK_BACK), timezone.utc)
+        # A whole hour, so that the searches of one hour ask for the same, which may have stayed the same.
+        since = datetime.fromtimestamp(max(0.0, self._clock.time() - _LOOK_BACK) // 3600 * 3600, timezone.utc)
         created = quote(f">={since:%Y-%m-%dT%H:%M:%SZ}", safe="")
         path = f"{self._root}/actions/workflows/{effect.workflow}/runs"
         return f"{path}?event=workflow_dispatch&created={created}&per_page=100", _titled(effect.title)
@@ -218,7 +221,10 @@ class Client:
             return tries.outage(), None
         etag = got.headers.get("etag", "")
         if self._conditional and etag.isascii() and etag.isprintable() and etag:
+            self._kept.pop(path, None)
             self._kept[path] = _Kept(etag, got.response.body)
+            while len(self._kept) > _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
         return None, answer
 
     def _once(self, method: str, path: str, body: Mapping[str, object] | None, timeout: float) -> _Got:

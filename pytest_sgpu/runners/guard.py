@@ -17,7 +17,7 @@ from pytest_sgpu.runners.ports import Clock, Result, Transport
 from pytest_sgpu.runners.record import Log, Recorder, say
 from pytest_sgpu.runners.settings.inputs import GuardSettings, guard_settings, no_secret, token
 
-__all__ = ["run"]
+__all__ = ["refused", "run"]
 
 
 def run(
@@ -34,7 +34,7 @@ def run(
         no_secret(inputs, secret)
         settings = guard_settings(inputs, env)
     except SgpuError as error:
-        return Result(ok=False, kind="config", message=str(error))
+        return refused(error)
     recorder = Recorder(env, clock, log, secret)
     client = Client(transport, clock, secret, settings.repository)
     try:
@@ -47,6 +47,11 @@ def run(
     message = f"{settings.request_id}: the parent is active and the source is current"
     recorder.tell(message)
     return Result(ok=True, message=message)
+
+
+def refused(error: SgpuError) -> Result:
+    """Give the result of wrong inputs: nothing was asked of the API."""
+    return Result(ok=False, kind="config", message=str(error))
 
 
 def _steps(settings: GuardSettings, now: float) -> Generator[Action, Observation, None]:

@@ -7,12 +7,14 @@ while another waits is at most a few requests.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from pytest_sgpu.runners.acquire import Acquisition
 from pytest_sgpu.runners.github import Client
 from pytest_sgpu.runners.machine.actions import Action, Note, Observation, Save
 from pytest_sgpu.runners.ports import Clock
+
+if TYPE_CHECKING:
+    from pytest_sgpu.runners.acquire import Acquisition
 
 T = TypeVar("T")
 Remark = Callable[[Note | Save], None]

@@ -8,7 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
+
+Kind: TypeAlias = Literal[
+    "",
+    "config",
+    "parent_not_active",
+    "parent_changed",
+    "parent_cancelled",
+    "source_changed",
+    "workflow_changed",
+    "dispatch_failed",
+    "dispatch_ambiguous",
+    "auth",
+    "api_error",
+    "startup_timeout",
+    "identity_mismatch",
+    "contract",
+    "queue_exhausted",
+    "race",
+    "cancel_unconfirmed",
+    "execution_timeout",
+    "worker_failed",
+]
+"""How it failed, "" when it did not; docs/reference/runners.md says what happened and what to do."""
 
 
 class TransportError(Exception):
@@ -76,14 +99,14 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How it ended. ``kind`` is "" on success; the kinds of failure are listed in docs/reference/runners.md.
+    """How it ended.
 
     ``outputs`` are those of the action: run-id, run-url, runner, attempts. ``state`` is what a later cleanup needs:
     empty unless a child may still be active.
     """
 
     ok: bool
-    kind: str = ""
+    kind: Kind = ""
     message: str = ""
     outputs: Mapping[str, str] = field(default_factory=dict)
     state: Mapping[str, str] = field(default_factory=dict)

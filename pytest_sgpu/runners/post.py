@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 
 from pytest_sgpu.errors import OptionError, SgpuError
 from pytest_sgpu.runners.github import Client
+from pytest_sgpu.runners.links import PUBLIC, logs_line
 from pytest_sgpu.runners.loop import Remark, Waiting, follow, together
 from pytest_sgpu.runners.machine.actions import Action, Note, Observation, ReadJobs, ReadRun, Wait
-from pytest_sgpu.runners.machine.child import REQUEST_ID
+from pytest_sgpu.runners.machine.child import foreign
 from pytest_sgpu.runners.machine.cleaning import clean, find
 from pytest_sgpu.runners.machine.sightings import JobsSeen, RunSeen
 from pytest_sgpu.runners.ports import Attempt, Clock, Result, Transport
-from pytest_sgpu.runners.record import Log, Recorder, say
+from pytest_sgpu.runners.record import Log, Recorder
 from pytest_sgpu.runners.report import files
-from pytest_sgpu.runners.report.summary import PUBLIC, logs_line
 from pytest_sgpu.runners.settings.inputs import repository, server_url, token
 from pytest_sgpu.runners.text import markdown, one_line, without
+from pytest_sgpu.runners.wording import found
 
 _SEARCH = 60.0  # seconds; a cancelled job ends five minutes after it was cancelled, whatever its post steps do
 _JOB_WINDOW = 4.0  # seconds; less than the pause before a second try
@@ -57,6 +59,10 @@ class _Left:
 
 def clean_up(state: Mapping[str, str], env: Mapping[str, str], transport: Transport, clock: Clock, log: Log) -> Result:
     """End what ``state`` names; see ``coordinator.cleanup``."""
+    for name, value in state.items():
+        if not isinstance(value, str):
+            error = OptionError(f"state {one_line(name, 40)}: found {found(value)}, expected a text")
+            return refused(error, {name: str(value) for name, value in state.items()}, env)
     state = files.dashed(state)
     try:
         children = _left(state, env)
@@ -65,7 +71,7 @@ def clean_up(state: Mapping[str, str], env: Mapping[str, str], transport: Transp
         secret = token({"token": env.get("INPUT_TOKEN", "")}, env)
         client = Client(transport, clock, secret, repository(env))
     except SgpuError as error:
-        return refused(error, state, env, clock, log)
+        return refused(error, state, env)
     recorder = Recorder(env, clock, log, secret)
     several = len(children) > 1
     workers = [_work(one, client, clock, recorder.remark(one.worker, several=several)) for one in children]
@@ -76,21 +82,19 @@ def clean_up(state: Mapping[str, str], env: Mapping[str, str], transport: Transp
     return _result(children, recorder, env)
 
 
-def refused(error: SgpuError, state: Mapping[str, str], env: Mapping[str, str], clock: Clock, log: Log = say) -> Result:
+def refused(error: SgpuError, state: Mapping[str, str], env: Mapping[str, str]) -> Result:
     """Say what is wrong, and what is therefore left as it is (R116)."""
     secret = (env.get("GITHUB_TOKEN", "").strip() or env.get("INPUT_TOKEN", "")).strip()
-    recorder = Recorder(env, clock, log, secret)
     known = {name: value for name, value in state.items() if _NAME.fullmatch(name) and value.strip()}
-    names_child = any(name.startswith(("run-id", "request-id")) for name in known)
-    kept = ", ".join(one_line(without(secret, value), 120) for value in known.values()) if names_child else ""
     if not any(value.strip() for value in state.values()):
         return Result(ok=True, message="nothing to clean up")
+    names_child = any(name.startswith(("run-id", "request-id")) for name in known)
+    kept = ", ".join(one_line(without(secret, value), 120) for value in known.values()) if names_child else ""
     left = f"this child may still be active: {kept}" if kept else "a child may still be active"
     message = f"{without(secret, error.message)}; the cleanup was not tried, {left}"
-    recorder.tell(f"config: {message}")
-    if error.hint:
-        recorder.tell(f"hint: {error.hint}")
-    return Result(ok=False, kind="config", message=message, state=dict(state))
+    with contextlib.suppress(SgpuError):  # the result says it too
+        files.summary(env, f"### Runner: cleanup\n\n**Error:** {markdown(message, 1000)}\n")
+    return Result(ok=False, kind="config", message=str(SgpuError(message, error.hint)), state=dict(state))
 
 
 def _work(one: _Left, client: Client, clock: Clock, remark: Remark) -> Waiting[None]:
@@ -131,11 +135,9 @@ def _checked(one: _Left, now: float) -> Generator[Action, Observation, None]:
     """
     run = (yield ReadRun(one.run_id, now + _JOB_WINDOW)).answer
     if isinstance(run, RunSeen) and run.title != one.request_id:
-        # Without a run-name the title of our own child is that of its workflow.
-        path = run.path.partition("@")[0]
-        ours = run.event == "workflow_dispatch" and path in ("", f".github/workflows/{one.workflow or path}")
-        if not ours or REQUEST_ID.fullmatch(run.title) or run.id == one.parent:
-            yield Note("recover", f"run {one.run_id} is another one ({one_line(run.title, 120)}) and is left alone")
+        what = "the parent" if run.id == one.parent else foreign(run, one.workflow)
+        if what:
+            yield Note("recover", f"run {one.run_id} is left alone, it is {what}")
             one.run_id = 0
 
 
@@ -186,7 +188,7 @@ def _left(state: Mapping[str, str], env: Mapping[str, str]) -> list[_Left]:
     for worker, values in sorted(known.items()):
         run_id = values.get("run-id", "0")
         if not _RUN_ID.fullmatch(run_id):
-            raise OptionError("state run-id: expected the digits of a run id", "see GITHUB_STATE of the step")
+            raise OptionError("state run-id: expected the digits of a run id", "a number, as in the address of the run")
         request_id, workflow = values.get("request-id", ""), values.get("workflow", "")
         if not int(run_id) and not request_id:
             continue  # what is left names no child

@@ -15,7 +15,7 @@ from pytest_sgpu.runners.ports import Attempt, Clock, Result
 from pytest_sgpu.runners.report import files
 from pytest_sgpu.runners.report.summary import render
 from pytest_sgpu.runners.report.timeline import Timeline
-from pytest_sgpu.runners.text import one_line, without
+from pytest_sgpu.runners.text import encodable, one_line, without
 
 Log = Callable[[str], None]
 _LINE = 2000  # characters of one line of the log
@@ -28,8 +28,8 @@ def say(text: str) -> None:
     """
     if sys.stdout is None:  # it was closed before this began
         return
-    with contextlib.suppress(OSError, ValueError):  # ValueError: closed, or not in its encoding
-        sys.stdout.write(text + "\n")
+    with contextlib.suppress(OSError, ValueError):  # ValueError: it was closed meanwhile
+        sys.stdout.write(encodable(text, sys.stdout.encoding) + "\n")
         sys.stdout.flush()
 
 

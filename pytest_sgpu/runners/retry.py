@@ -55,7 +55,7 @@ class Tries:
     def limited(self, headers: Mapping[str, str], now: float) -> Again | GiveUp:
         """After a refusal by the rate limit. ``now`` is in seconds since the epoch."""
         wait = limit_wait(headers, now)
-        if wait > LIMIT_WAIT:  # waiting less would be refused again, and waiting so long helps no queue (P7)
+        if wait > LIMIT_WAIT:  # waiting less would be refused again, and waiting so long helps no queue
             when = f"in {wait:.0f} s, at {utc(_date(headers, now) + wait)}"
             return GiveUp(Trouble.LIMITED, f"the rate limit is lifted {when}, which is too long to wait")
         if self._limits == LIMIT_TRIES:

@@ -24,6 +24,12 @@ def one_line(value: object, limit: int = _LIMIT) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def encodable(text: str, encoding: str | None) -> str:
+    """Give ``text`` as a stream of this encoding can take it: what it has no letters for becomes an escape."""
+    encoding = encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
 def command_value(text: str) -> str:
     """Escape the message of a workflow command (``::error::MESSAGE``)."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
@@ -43,3 +49,15 @@ def markdown(value: object, limit: int = _LIMIT) -> str:
 def without(secret: str, text: str) -> str:
     """Take ``secret`` out of ``text``. One shorter than any token is a word, and stays."""
     return text.replace(secret, _MASK) if len(secret) >= _LEAST_SECRET else text
+
+
+def duration(seconds: float) -> str:
+    """Give seconds as people read them: ``45 s``, ``12 min``, ``12 min 5 s``, ``2 h 5 min``."""
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes_left = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes_left} min" if minutes_left else f"{hours} h"
+    if minutes:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{rest} s"

@@ -1,19 +1,22 @@
-"""What the tests of the runner tools share: a virtual clock, a GitHub on it, and what a job of the parent finds."""
+"""What the tests of the runner tools share: a virtual clock, a GitHub on it, a job of the parent, and its steps."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_sgpu.runners.ports import Response
+from pytest_sgpu.runners import coordinator
+from pytest_sgpu.runners.ports import Response, Result, Transport
 
 if TYPE_CHECKING:
     from tests.runners.fake import FakeGitHub, Files, StandIn, VirtualClock
@@ -72,6 +75,74 @@ def files(fake: ModuleType, env: dict[str, str]) -> Files:
     """Read what was written to the files of ``env``."""
     read: Files = fake.Files(env)
     return read
+
+
+@pytest.fixture
+def kept(files: Files) -> Callable[[], dict[str, str]]:
+    """Tell what the post step would still find."""
+    return lambda: {name: value for name, value in files.state().items() if value}
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    """What was logged."""
+    return []
+
+
+@pytest.fixture
+def go(
+    github: FakeGitHub, clock: VirtualClock, inputs: dict[str, str], env: dict[str, str], lines: list[str]
+) -> Callable[..., Result]:
+    """Run the coordinator, through another transport if one is given; keywords change its inputs (``_`` for ``-``)."""
+
+    def run(transport: Transport = github, **changes: str) -> Result:
+        given = {**inputs, **{name.replace("_", "-"): value for name, value in changes.items()}}
+        return coordinator.run(given, env, transport, clock, lines.append)
+
+    return run
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job with the action in it: its main step (``go``), its post step, and what they leave."""
+
+    github: FakeGitHub
+    clock: VirtualClock
+    inputs: dict[str, str]
+    env: dict[str, str]
+    files: Files
+    lines: list[str]
+    go: Callable[..., Result]
+
+    def post(self, state: dict[str, str] | None = None) -> Result:
+        """Run the post step with what the main step saved."""
+        given = self.files.state() if state is None else state
+        return coordinator.cleanup(given, self.env, self.github, self.clock, self.lines.append)
+
+    def logged(self, pattern: str) -> list[re.Match[str]]:
+        """Give the lines of the log in which the pattern is found."""
+        return [match for line in self.lines if (match := re.search(pattern, line))]
+
+    def everything(self, *results: Result) -> str:
+        """All that was given back, written and said."""
+        names = ("GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
+        texts = [Path(self.env[name]).read_text() for name in names if name in self.env]
+        return "\n".join([*texts, *self.lines, *map(repr, results), *(result.message for result in results)])
+
+
+@pytest.fixture
+def job(
+    github: FakeGitHub,
+    clock: VirtualClock,
+    inputs: dict[str, str],
+    env: dict[str, str],
+    *,
+    files: Files,
+    lines: list[str],
+    go: Callable[..., Result],
+) -> Job:
+    """A job of the parent, with the same inputs, variables and log as the other fixtures."""
+    return Job(github, clock, inputs, env, files=files, lines=lines, go=go)
 
 
 @pytest.fixture

@@ -255,8 +255,11 @@ def test_a_shim_passes_signals_on_and_waits(fake, number):
 
 @needs_node
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="the actions need Python 3.11")
-@pytest.mark.parametrize(("shim", "code"), list(zip(SHIMS, (4, 0, 4), strict=True)))
-def test_the_program_runs_where_nothing_is_installed(shim, code, tmp_path):
+@pytest.mark.parametrize(
+    ("shim", "code", "said"),
+    list(zip(SHIMS, (4, 0, 4), ("no token: ", "nothing to clean up", "no token: "), strict=True)),
+)
+def test_the_program_runs_where_nothing_is_installed(shim, code, said, tmp_path):
     """Without a token the coordinator and the guard refuse, and a cleanup without state has nothing to do."""
     base = getattr(sys, "_base_executable", sys.executable)
     (tmp_path / "python3").symlink_to(os.path.realpath(base))
@@ -276,4 +279,4 @@ def test_the_program_runs_where_nothing_is_installed(shim, code, tmp_path):
     output = made.stdout + made.stderr
     assert made.returncode == code, output
     assert "Traceback" not in output
-    assert "token" in output or code == 0
+    assert said in output

@@ -16,36 +16,12 @@ from pytest_sgpu.runners import coordinator
 from pytest_sgpu.runners.ports import Result
 
 if TYPE_CHECKING:
-    from tests.runners.fake import FakeGitHub, Files, Recorded, VirtualClock
+    from tests.runners.fake import Files, Recorded, VirtualClock
 
 GROUP = "nv-cpu-general"
 LABELS = ("linux-amd64-cpu16", "linux-amd64-cpu8", "linux-amd64-cpu32")
 NEVER = {"runner_after": None}
 HOUR = 3600.0
-
-
-class Job:
-    """A job with the action in it: its main step, its post step, and what they leave."""
-
-    def __init__(
-        self, github: FakeGitHub, clock: VirtualClock, *, inputs: dict[str, str], env: dict[str, str], files: Files
-    ) -> None:
-        self.github, self.clock, self.inputs, self.env, self.files = github, clock, inputs, env, files
-        self.lines: list[str] = []
-
-    def go(self, **changes) -> Result:
-        """Run the main step with changed inputs, names with ``_`` for ``-``."""
-        given = {**self.inputs, **{name.replace("_", "-"): value for name, value in changes.items()}}
-        return coordinator.run(given, self.env, self.github, self.clock, self.lines.append)
-
-    def post(self) -> Result:
-        """Run the post step with what the main step saved."""
-        return coordinator.cleanup(self.files.state(), self.env, self.github, self.clock, self.lines.append)
-
-
-@pytest.fixture
-def job(github, clock, inputs, env, files) -> Job:
-    return Job(github, clock, inputs=inputs, env=env, files=files)
 
 
 def shards(count) -> str:
@@ -224,7 +200,7 @@ def test_r118_workloads_a_signal_after_one_failed_hides_no_error(github, clock, 
     result = job.go(workloads=shards(2))
     assert (result.ok, result.kind) == (False, "worker_failed")
     assert result.message.startswith("child 1001 did not succeed: run completed/failure")
-    assert "; the job is being cancelled; its child is ended by the cleanup" in result.message
+    assert "; the job is being cancelled; its child is left to the cleanup" in result.message
     assert {name: value for name, value in result.state.items() if name.startswith("run-id")} == {"run-id-2": "1002"}
     assert not github.cancels()
     assert coordinator.cleanup(result.state, job.env, github, clock, job.lines.append).ok

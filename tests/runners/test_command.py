@@ -11,17 +11,18 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from pytest_sgpu import cli
-from pytest_sgpu.errors import OptionError, SgpuError
-from pytest_sgpu.runners import command
+from pytest_sgpu.errors import ConfError, OptionError, SgpuError
+from pytest_sgpu.runners import command, record
 from pytest_sgpu.runners.face import options, signals, tools
 from pytest_sgpu.runners.face.tools import Tools
 from pytest_sgpu.runners.forecast.history import Past
 from pytest_sgpu.runners.lint.findings import Finding
-from pytest_sgpu.runners.ports import Result, TransportError
+from pytest_sgpu.runners.ports import Kind, Result
 from pytest_sgpu.runners.settings import inputs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -228,8 +229,9 @@ class TestEnds:
     @pytest.mark.parametrize(
         ("error", "code"),
         [
-            (SgpuError("no", "do"), 4),
-            (TransportError("gone"), 1),
+            (OptionError("no", "do"), 4),
+            (ConfError("no", "do"), 4),
+            (SgpuError("gone", "do"), 1),
             (BrokenPipeError(32, "Broken pipe"), 1),
             (KeyboardInterrupt(), 130),
         ],
@@ -289,6 +291,43 @@ class TestUsage:
         assert re.findall(r"[a-z]-$", text, re.MULTILINE) == [], "a name is broken at a hyphen"
         for one in options.of(name):
             assert one.secret or f"--{one.name}" in text
+
+    @pytest.mark.parametrize(
+        ("name", "told"),
+        [
+            (
+                "acquire",
+                (
+                    "INPUT_RUNNER_TYPE; options win "
+                    "needed: workflow, workflow-ref, source-ref, source-sha, runner-type "
+                    "environment: GITHUB_TOKEN (or INPUT_TOKEN); GITHUB_REPOSITORY, GITHUB_RUN_ID, GITHUB_RUN_ATTEMPT, "
+                ),
+            ),
+            (
+                "guard",
+                (
+                    "INPUT_REQUEST_ID; options win needed: all of them "
+                    "environment: GITHUB_TOKEN (or INPUT_TOKEN); GITHUB_REPOSITORY, GITHUB_RUN_ATTEMPT, "
+                ),
+            ),
+            ("cleanup", "environment: GITHUB_TOKEN (or INPUT_TOKEN); GITHUB_REPOSITORY "),
+            (
+                "plan",
+                (
+                    "INPUT_RUNNER_TYPE; options win needed: runner-type; with history workflow too "
+                    "environment: nothing; with history GITHUB_TOKEN, GITHUB_REPOSITORY "
+                ),
+            ),
+        ],
+    )
+    def test_the_help_says_what_is_needed(self, name, told, capsys):
+        assert command.main([name, "--help"], {}) == 0
+        assert told in " ".join(capsys.readouterr().out.split())
+
+    @pytest.mark.parametrize("name", ["acquire", "guard", "cleanup", "plan"])
+    def test_an_unknown_option_is_told_with_the_help_that_has_the_known_ones(self, name, capsys):
+        assert run([name, "--tokne=x"]) == (4, [])
+        assert capsys.readouterr().err == f"sgpu runner: error: unknown: --tokne\n  hint: sgpu runner {name} --help\n"
 
     def test_the_list_of_commands(self, capsys, monkeypatch):
         monkeypatch.setenv("COLUMNS", "80")
@@ -429,6 +468,14 @@ class TestPlan:
         refused = json.loads(capsys.readouterr().out)["refused"]
         assert "execution-timeout-minutes: at most 180" in refused["hints"]
 
+    def test_a_refusal_in_a_step_is_an_annotation_beside_the_table(self, capsys):
+        words = [*EXTENDED, "--execution-timeout-minutes", "181"]
+        assert command.main(words, {"GITHUB_ACTIONS": "true"}) == 1
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last.startswith("::error title=sgpu runner plan::it may take 361 minutes")
+        assert command.main([*words, "--json"], {"GITHUB_ACTIONS": "true"}) == 1
+        assert json.loads(capsys.readouterr().out)["refused"]
+
     def test_little_that_is_left_is_told_and_is_no_failure(self, capsys):
         assert command.main(EXTENDED, {}) == 0
         text = capsys.readouterr().out
@@ -564,6 +611,16 @@ class TestLint:
             + "2 files checked: 2 errors, 2 warnings\n"
         )
 
+    def test_in_a_step_findings_are_annotations_at_their_lines(self, child, capsys):
+        found = (Finding(1, 7, "error", "no job worker", "add one"), Finding(2, 1, "warning", "odd\n::x", ""))
+        tools_ = Tools(lint=lambda text, name: found)
+        assert command.main(["lint", child], {"GITHUB_ACTIONS": "true"}, tools_) == 1
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("::")]
+        assert lines == [
+            f"::error file={child},line=1,col=7,title=sgpu runner lint::no job worker; hint: add one",
+            f"::warning file={child},line=2,col=1,title=sgpu runner lint::odd ::x",
+        ]
+
     def test_warnings_alone_are_no_failure(self, child):
         assert self.lint([child], Finding(1, 1, "warning", "odd", "")) == 0
 
@@ -632,12 +689,25 @@ class TestAsAProgram:
 
 
 class TestScreen:
+    def test_a_log_in_a_poor_encoding_loses_no_line(self, monkeypatch):
+        raw = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+        record.say("h\xe9llo \N{EM DASH} worker")
+        assert raw.getvalue() == b"h\\xe9llo \\u2014 worker\n"
+
+    @pytest.mark.parametrize("words", [["plan", "--runner-type", "cpu"], ["plan", "--runner-type=gpu", "--json"]])
+    def test_an_output_that_is_lost_is_no_success(self, words, monkeypatch, capsys):
+        with Path("/dev/full").open("w", encoding="utf-8") as full:
+            monkeypatch.setattr(sys, "stdout", full)
+            assert command.main([*words, "--execution-timeout-minutes=60"], {}) == 1
+        assert capsys.readouterr().err == "output: cannot be written: No space left on device\n"
+
     def test_closed_streams(self, monkeypatch):
         monkeypatch.setattr(sys, "stdout", None)
         monkeypatch.setattr(sys, "stderr", io.StringIO())
         assert run(["acquire"])[0] == 0
         sys.stderr.close()
-        assert run(["acquire"], result=SgpuError("x"))[0] == 4
+        assert run(["acquire"], result=OptionError("x"))[0] == 4
 
 
 @pytest.mark.parametrize(
@@ -679,13 +749,9 @@ class TestPage:
         assert "or one of your own pools file" in text.partition("  queue-policy:\n")[2].partition("default:")[0]
 
     def test_every_kind(self, rows):
-        kinds = (
-            "config parent_not_active parent_changed parent_cancelled source_changed workflow_changed dispatch_failed "
-            "dispatch_ambiguous auth api_error startup_timeout identity_mismatch contract queue_exhausted race "
-            "cancel_unconfirmed execution_timeout worker_failed"
-        )
+        kinds = [kind for kind in get_args(Kind) if kind]
         start = rows.index(["kind", "what happened", "what to do"])
-        assert [row[0].strip("`") for row in rows[start + 2 : start + 2 + len(kinds.split())]] == kinds.split()
+        assert [row[0].strip("`") for row in rows[start + 2 : start + 2 + len(kinds)]] == kinds
 
     def test_every_command_and_exit_code(self, rows):
         firsts = [row[0] for row in rows]

@@ -205,7 +205,7 @@ def test_plan_with_history(shell):
 def test_plan_with_history_that_cannot_be_read(shell):
     shell.github.fail("runs", status=404, times=None)
     code, output, errors = shell.run(*HISTORY)
-    assert (code, output) == (4, "")
+    assert (code, output) == (1, "")
     assert "past runs of runner-worker.yml cannot be read" in errors
     assert "actions: read" in errors
 
@@ -292,7 +292,21 @@ def test_r113_without_a_post_step_a_signal_ends_the_child_at_once(number, shell)
     assert len(shell.github.dispatches()) == 1
     assert len(shell.github.cancels()) == 1
     assert "confirmed" in shell.files.summary()
+    assert "its child is left to the cleanup" in output.splitlines()[-1]
+    assert not any(shell.files.state().values()), "a later step would look for it again"
     shell.github.assert_all_ended()
+
+
+def test_r116_a_cleanup_that_is_not_confirmed_keeps_the_state(shell):
+    shell.github.plan_all(runner_after=None, cancel_after=0)
+    shell.github.fail("cancel", status=403, times=None)
+    process = shell.start(*shell.acquire())
+    until(lambda: shell.files.state().get("run-id"), "a run id in the state")
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, output + errors
+    assert "unconfirmed" in output
+    assert shell.files.state()["run-id"] == "1001"
 
 
 def test_in_a_step_without_a_post_step_more_signals_change_nothing(shell):

@@ -133,7 +133,7 @@ def test_r57_runs_are_found_by_their_exact_title(perform, clock):
     assert seen.answer[0].title == "id-1"
     start = "/repos/o/r/actions/workflows/c.yml/runs?event=workflow_dispatch&created=%3E%3D20"
     assert path.startswith(start)
-    assert path.endswith("Z&per_page=100")
+    assert path.endswith("%3A00%3A00Z&per_page=100")  # a whole hour: the same search for an hour
     assert ":" not in path
 
 
@@ -343,6 +343,14 @@ def test_a_damaged_body_is_not_kept(clock):
     client = Client(wire, clock, TOKEN, "o/r", conditional=True)
     assert alone(client.perform(ReadRun(5)), clock).answer
     assert [asked[3].get("If-None-Match") for asked in wire.asked] == [None, None]
+
+
+def test_only_so_many_answers_are_kept_and_the_oldest_go(clock):
+    wire = Wire(clock, *[_answer(RUN | {"id": number}, ETag=f'"{number}"') for number in (*range(1, 131), 1, 130)])
+    client = Client(wire, clock, TOKEN, "o/r", conditional=True)
+    for number in (*range(1, 131), 1, 130):
+        alone(client.perform(ReadRun(number)), clock)
+    assert [asked[3].get("If-None-Match") for asked in wire.asked[-2:]] == [None, '"130"']
 
 
 def test_without_the_option_nothing_is_kept(clock):

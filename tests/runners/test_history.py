@@ -71,8 +71,10 @@ class TestPast:
         "changes",
         [
             {"runner_id": 5},
+            {"runner_id": -1},  # as the coordinator takes it (R75)
             {"runner_name": "r"},
             {"steps": [{"status": "queued"}, {"status": "in_progress"}]},
+            {"steps": [{"status": "queued", "started_at": "2026-11-20T10:00:00Z"}]},
         ],
     )
     def test_any_sign_of_a_runner_counts(self, changes):
@@ -80,7 +82,7 @@ class TestPast:
         assert known is not None
         assert (known.allocated, known.exhausted) == (True, False)
 
-    @pytest.mark.parametrize("runner", [None, 0, -1, True, "12", [], 1.5])
+    @pytest.mark.parametrize("runner", [None, 0, True, "12", [], 1.5])
     def test_what_is_no_runner(self, runner):
         known = read(cancelled(runner_id=runner, runner_name=None, steps=None))
         assert known is not None

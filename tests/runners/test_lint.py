@@ -481,14 +481,28 @@ def test_r135_the_guard_always_runs():
 
 
 @pytest.mark.parametrize(
-    "uses",
-    ["./ci/actions/runner-guard", "./ci/actions/runner-guard@main", "octo-org/pytest-sgpu/ci/actions/runner-guard"],
+    ("uses", "told"),
+    [
+        ("./ci/actions/runner-guard", "nothing is checked out yet"),
+        ("./ci/actions/runner-guard@main", "nothing is checked out yet"),
+        ("octo-org/pytest-sgpu/ci/actions/runner-guard", "taken at no commit"),
+        ("docker://octo-org/runner-guard", "a guard in an image"),
+    ],
 )
-def test_r135_the_guard_comes_from_elsewhere(uses):
-    assert (
-        "nothing is checked out yet"
-        in only(changed(f"octo-org/pytest-sgpu/ci/actions/runner-guard@{SHA}", uses)).message
-    )
+def test_r135_the_guard_comes_from_elsewhere(uses, told):
+    assert told in only(changed(f"octo-org/pytest-sgpu/ci/actions/runner-guard@{SHA}", uses)).message
+
+
+@pytest.mark.parametrize("token", ["${{ secrets.PAT }}", "${{ secrets.GITHUB_TOKEN || secrets.PAT }}", "ghp_x", "[a]"])
+def test_r3_the_guard_needs_no_token_of_somebody_s_own(token):
+    text = changed("          parent-run-id:", f"          token: {token}\n          parent-run-id:")
+    assert "a token of somebody's own" in only(text, "warning").message
+
+
+@pytest.mark.parametrize("token", ["${{ github.token }}", "${{secrets.GITHUB_TOKEN}}", '""'])
+def test_r3_the_token_of_the_job_may_be_named(token):
+    text = changed("          parent-run-id:", f"          token: {token}\n          parent-run-id:")
+    assert check(text) == ()
 
 
 @pytest.mark.parametrize("ref", ["main", "v1", "0123456", "refs/heads/main", "x\u0378"])

@@ -13,7 +13,7 @@ from pytest_sgpu.runners import coordinator
 from pytest_sgpu.runners.ports import Response, Result
 
 if TYPE_CHECKING:
-    from tests.runners.fake import FakeGitHub, Files, VirtualClock
+    from tests.runners.fake import FakeGitHub
 
 OTHER = "b" * 40
 TWO = json.dumps(
@@ -25,31 +25,6 @@ TWO = json.dumps(
 NEVER = {"runner_after": None}
 FOR_EVER = {"runs_for": None}
 POST_LIMIT = 300.0  # GitHub ends the post steps of a cancelled job after five minutes
-
-
-class Job:
-    """A job with the action in it: its main step, its post step, and what they leave."""
-
-    def __init__(
-        self, github: FakeGitHub, clock: VirtualClock, *, inputs: dict[str, str], env: dict[str, str], files: Files
-    ) -> None:
-        self.github, self.clock, self.inputs, self.env, self.files = github, clock, inputs, env, files
-        self.lines: list[str] = []
-
-    def go(self, transport=None, **changes) -> Result:
-        """Run the main step with changed inputs, names with ``_`` for ``-``."""
-        given = {**self.inputs, **{name.replace("_", "-"): value for name, value in changes.items()}}
-        return coordinator.run(given, self.env, transport or self.github, self.clock, self.lines.append)
-
-    def post(self, state=None) -> Result:
-        """Run the post step with what the main step saved."""
-        given = self.files.state() if state is None else state
-        return coordinator.cleanup(given, self.env, self.github, self.clock, self.lines.append)
-
-
-@pytest.fixture
-def job(github, clock, inputs, env, files) -> Job:
-    return Job(github, clock, inputs=inputs, env=env, files=files)
 
 
 def blank(state) -> bool:
@@ -277,8 +252,10 @@ def test_r113_interrupted_at_any_time_the_post_step_ends_the_child(at, github, c
     fallback(github)
     clock.interrupt(at)
     result = job.go(**SHORT)
-    if result.kind == "":  # it was over before
+    if result.kind == "":
         assert result.ok
+        assert clock.elapsed < at, "it was over before"
+        assert at > 260, "not earlier than a run takes that is not interrupted"
         return
     interrupted(result, job.files)
     was_ended(job.post(), github, clock, at)
@@ -410,8 +387,9 @@ def test_r113_the_child_is_ended_by_whoever_passes_the_state_on(post, plan, gith
         "request-id": child.request_id,
         "workflow": github.workflow,
     }
-    assert "the job is being cancelled; its child is ended by the cleanup" in result.message
+    assert "the job is being cancelled; its child is left to the cleanup" in result.message
     assert job.lines[-1] == f"parent_cancelled: {result.message}"
+    assert [attempt.outcome for attempt in result.attempts] == ["parent_cancelled"]
     assert "Cleanup" not in job.files.summary(), "there was none yet"
     cleaned = job.post(result.state)
     was_ended(cleaned, github, clock, 100)
@@ -557,6 +535,16 @@ def test_r116_a_name_of_a_child_that_is_never_written_is_refused_beside_others_t
     assert not github.requests
 
 
+@pytest.mark.parametrize("value", [1001, None, ["1001"], 1.5], ids=str)
+def test_r116_a_value_that_is_no_text_is_refused_and_kept(value, github, job):
+    result = job.post({"run-id": value})
+    assert (result.ok, result.kind) == (False, "config")
+    assert result.message.startswith("state run-id: found ")
+    assert "expected a text" in result.message
+    assert result.state == {"run-id": str(value)}
+    assert not github.requests
+
+
 @pytest.mark.parametrize("state", NAMELESS, ids=str)
 def test_r116_a_name_without_the_workflow_to_look_in_is_refused_and_kept(state, github, job):
     """That would be a child that nobody looks for: it is no state of others, and nothing is done by halves."""
@@ -566,7 +554,8 @@ def test_r116_a_name_without_the_workflow_to_look_in_is_refused_and_kept(state, 
     assert "sgpu-1" in result.message
     assert "may still be active" in result.message
     assert result.state == state
-    assert any(line.startswith("config: ") and "sgpu-1" in line for line in job.lines)
+    assert "sgpu-1" in job.files.summary().partition("**Error:**")[2]
+    assert not job.lines  # whoever asked has the result, and tells it
     assert not github.requests
 
 
@@ -672,7 +661,7 @@ def test_r118_a_signal_during_the_cleanup_of_an_error_does_not_hide_it(case, pos
     assert (result.ok, result.kind) == (False, kind)
     told = next(line for line in job.lines if line.startswith(f"{kind}: "))
     assert result.message.startswith(
-        f"{told.removeprefix(f'{kind}: ')}; the job is being cancelled; its child is ended by the cleanup. View worker"
+        f"{told.removeprefix(f'{kind}: ')}; the job is being cancelled; its child is left to the cleanup. View worker"
     )
     assert job.lines[-1] == f"{kind}: {result.message}"
     assert result.state["run-id"] == "1001"

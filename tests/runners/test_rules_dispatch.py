@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from pytest_sgpu.runners import coordinator
-from pytest_sgpu.runners.ports import Response, Result
+from pytest_sgpu.runners.ports import Response
 
 LABELS = ["linux-amd64-cpu16", "linux-amd64-cpu8", "linux-amd64-cpu32"]
 SEVEN = {
@@ -25,27 +25,6 @@ SEVEN = {
 }
 PATH = "/repos/o/r/actions/workflows/runner-worker.yml/dispatches"
 RUN_URL = "https://github.com/o/r/actions/runs/1001"
-
-
-@pytest.fixture
-def lines() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def go(inputs, env, github, clock, lines) -> Callable[..., Result]:
-    """Run the coordinator; keywords change its inputs (``_`` for ``-``)."""
-
-    def run(transport=github, **changes: str) -> Result:
-        given = {**inputs, **{name.replace("_", "-"): value for name, value in changes.items()}}
-        return coordinator.run(given, env, transport, clock, lines.append)
-
-    return run
-
-
-def kept(files) -> dict[str, str]:
-    """What the post step would still find."""
-    return {name: value for name, value in files.state().items() if value}
 
 
 def runners(*labels: str) -> str:
@@ -281,7 +260,7 @@ def test_r98_a_source_that_moved_is_not_dispatched(go, github, policy, moved, di
 # -- the answer -----------------------------------------------------------------------------------------------
 
 
-def test_r55_the_run_id_comes_from_the_answer_and_is_saved_at_once(go, github, clock, files):
+def test_r55_the_run_id_comes_from_the_answer_and_is_saved_at_once(go, github, clock, files, kept):
     seen: list[dict[str, str]] = []
     clock.at(1, lambda: seen.append(files.state()))
     github.plan_all(visible_after=60)
@@ -290,7 +269,7 @@ def test_r55_the_run_id_comes_from_the_answer_and_is_saved_at_once(go, github, c
     assert not github.gets("runs")
     assert seen[0]["run-id"] == "1001"
     assert result.outputs["run-id"] == "1001"
-    assert not kept(files)
+    assert not kept()
 
 
 @pytest.mark.parametrize("more", [{}, {"html_url": None}, {"html_url": RUN_URL, "new_field": [1]}, {"run_url": 5}])
@@ -348,7 +327,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("earlier", [0, 1])
 @pytest.mark.parametrize("name", REFUSALS)
-def test_r56_a_refused_dispatch_is_never_retried(go, github, clock, files, *, name, earlier):
+def test_r56_a_refused_dispatch_is_never_retried(go, github, clock, kept, *, name, earlier):
     fault, kind = REFUSALS[name]
     github.never(earlier)
     github.fail("dispatch", skip=earlier, **fault)
@@ -363,7 +342,7 @@ def test_r56_a_refused_dispatch_is_never_retried(go, github, clock, files, *, na
     assert len(github.cancels()) == earlier
     assert result.attempts[-1].outcome == kind
     assert not result.state
-    assert not kept(files)
+    assert not kept()
     assert clock.elapsed == github.dispatches()[-1].ended
     github.assert_all_ended()
 
@@ -421,7 +400,9 @@ AMBIGUOUS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("runner_after", [None, 1])
 @pytest.mark.parametrize("name", AMBIGUOUS)
-def test_r56_r57_a_dispatch_without_a_clear_answer_is_found_and_cancelled(go, github, files, name, runner_after):
+def test_r56_r57_a_dispatch_without_a_clear_answer_is_found_and_cancelled(
+    go, github, files, kept, *, name, runner_after
+):
     github.plan_all(runner_after=runner_after, runs_for=3000)
     github.fail("dispatch", **{"done": True, **AMBIGUOUS[name]})
     result = go()
@@ -440,12 +421,12 @@ def test_r56_r57_a_dispatch_without_a_clear_answer_is_found_and_cancelled(go, gi
     assert result.outputs["attempts"] == "1"
     assert result.attempts[0].outcome == "dispatch_ambiguous"
     assert not result.state
-    assert not kept(files)
+    assert not kept()
     assert all(read.query["event"] == "workflow_dispatch" for read in github.gets("runs"))
 
 
 @pytest.mark.parametrize("name", [name for name, fault in AMBIGUOUS.items() if len(fault) == 1 or "status" in fault])
-def test_r56_r57_a_dispatch_that_never_arrived_is_not_made_again(go, github, clock, files, name):
+def test_r56_r57_a_dispatch_that_never_arrived_is_not_made_again(go, github, clock, files, kept, *, name):
     fault = AMBIGUOUS[name]
     if "takes" in fault:  # the fake carries out what is only late
         fault = {**fault, "error": "no answer"}
@@ -462,7 +443,7 @@ def test_r56_r57_a_dispatch_that_never_arrived_is_not_made_again(go, github, clo
     assert name_of_it in result.message
     assert result.outputs["run-id"] == ""
     assert result.state["request-id"] == name_of_it
-    assert kept(files) == {"request-id": name_of_it, "workflow": "runner-worker.yml"}
+    assert kept() == {"request-id": name_of_it, "workflow": "runner-worker.yml"}
     assert "unconfirmed" in files.summary()
     assert not github.cancels()
 
@@ -501,25 +482,25 @@ def test_r57_success_of_a_child_that_was_found_by_its_name_is_not_accepted(go, g
 
 
 @pytest.mark.parametrize(("listed_after", "found_at"), [(0, 0), (1, 5), (60, 60), (117, 120), (120, 120)])
-def test_r57_a_list_that_lags_is_read_again(go, github, files, listed_after, found_at):
+def test_r57_a_list_that_lags_is_read_again(go, github, kept, listed_after, found_at):
     github.plan_all(runner_after=None, listed_after=listed_after)
     github.fail("dispatch", error="reset", done=True)
     result = go()
     assert result.kind == "dispatch_ambiguous"
     assert github.gets("runs")[-1].at == found_at
     assert github.cancels(1001)[0].at == found_at
-    assert not kept(files)
+    assert not kept()
     github.assert_all_ended()
 
 
-def test_r57_what_is_listed_too_late_is_left_to_the_post_step(go, github, clock, env, *, files, lines):
+def test_r57_what_is_listed_too_late_is_left_to_the_post_step(go, github, clock, env, *, files, kept, lines):
     github.plan_all(runner_after=None, listed_after=121)
     github.fail("dispatch", error="reset", done=True)
     result = go()
     assert result.kind == "dispatch_ambiguous"
     assert "unconfirmed" in result.message
     assert not github.cancels()
-    assert kept(files) == {name: value for name, value in result.state.items() if value}
+    assert kept() == {name: value for name, value in result.state.items() if value}
     clock.advance(10)
     assert coordinator.cleanup(files.state(), env, github, clock, lines.append).ok
     assert len(github.dispatches()) == 1
@@ -555,7 +536,7 @@ def test_r57_a_list_that_fails_is_read_again(go, github, fault, until):
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"error": "no route"}, {"status": 401}, {"status": 403}])
-def test_r57_a_list_that_never_comes_leaves_the_name_and_hides_no_error(go, github, clock, files, *, lines, fault):
+def test_r57_a_list_that_never_comes_leaves_the_name_and_hides_no_error(go, github, clock, kept, *, lines, fault):
     github.plan_all(runner_after=None)
     github.fail("dispatch", status=502, done=True)
     github.fail("runs", times=None, **fault)
@@ -564,7 +545,7 @@ def test_r57_a_list_that_never_comes_leaves_the_name_and_hides_no_error(go, gith
     assert f"POST {PATH}: 502" in result.message
     assert "unconfirmed" in result.message
     assert clock.elapsed <= 120
-    assert kept(files)["request-id"] == github.children[0].request_id
+    assert kept()["request-id"] == github.children[0].request_id
     assert any("/actions/workflows/runner-worker.yml/runs" in line for line in lines)
     assert len(github.dispatches()) == 1
 
@@ -659,7 +640,7 @@ def twin(github) -> Callable[[], None]:
     return lambda: github.start_child(github.dispatches()[0].inputs)
 
 
-def test_r57_both_of_two_runs_with_the_name_are_cancelled(go, github, clock, files):
+def test_r57_both_of_two_runs_with_the_name_are_cancelled(go, github, clock, kept):
     github.max_live = 2
     github.plan_all(runner_after=None)
     github.fail("dispatch", status=502, takes=5, done=True)
@@ -669,11 +650,11 @@ def test_r57_both_of_two_runs_with_the_name_are_cancelled(go, github, clock, fil
     assert {asked.run_id for asked in github.cancels()} == {1001, 1002}
     assert len(github.dispatches()) == 1
     assert not github.live()
-    assert not kept(files)
+    assert not kept()
 
 
 @pytest.mark.parametrize("stubborn", [1, 2])
-def test_r57_r116_one_of_two_that_does_not_end_is_no_confirmed_cleanup(go, github, clock, files, stubborn):
+def test_r57_r116_one_of_two_that_does_not_end_is_no_confirmed_cleanup(go, github, clock, files, kept, *, stubborn):
     github.max_live = 2
     for number in (1, 2):
         github.plan(runner_after=None, cancel_after=None if number == stubborn else 3)
@@ -684,11 +665,11 @@ def test_r57_r116_one_of_two_that_does_not_end_is_no_confirmed_cleanup(go, githu
     assert "unconfirmed" in result.message
     assert "unconfirmed" in files.summary()
     assert str(1000 + stubborn) in result.message
-    assert kept(files)
+    assert kept()
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"error": "reset"}, {"status": 403}])
-def test_r57_r118_a_cancellation_that_fails_is_told_beside_the_error(go, github, files, fault):
+def test_r57_r118_a_cancellation_that_fails_is_told_beside_the_error(go, github, kept, fault):
     github.plan_all(runner_after=None)
     github.fail("dispatch", status=502, done=True)
     github.fail("cancel", times=None, **fault)
@@ -696,7 +677,7 @@ def test_r57_r118_a_cancellation_that_fails_is_told_beside_the_error(go, github,
     assert result.kind == "dispatch_ambiguous"
     assert "unconfirmed" in result.message
     assert "1001" in result.message
-    assert kept(files)["run-id"] == "1001"
+    assert kept()["run-id"] == "1001"
     assert result.state["run-id"] == "1001"
     assert len(github.dispatches()) == 1
 
@@ -711,14 +692,14 @@ def test_r57_the_search_does_not_depend_on_the_wall_clock(go, github, clock, min
 
 
 @pytest.mark.parametrize("at", [0.5, 3, 50])
-def test_r57_a_cancelled_parent_leaves_the_name_to_the_post_step(go, github, clock, env, *, files, lines, at):
+def test_r57_a_cancelled_parent_leaves_the_name_to_the_post_step(go, github, clock, env, *, files, kept, lines, at):
     github.plan_all(runner_after=None, listed_after=60)
     github.fail("dispatch", error="reset", takes=2, done=True)
     clock.interrupt(at)
     result = go()
     assert result.kind == "parent_cancelled"
     assert result.state["request-id"] == github.children[0].request_id
-    assert kept(files) == {name: value for name, value in result.state.items() if value}
+    assert kept() == {name: value for name, value in result.state.items() if value}
     clock.advance(60)
     assert coordinator.cleanup(files.state(), env, github, clock, lines.append).ok
     github.assert_all_ended()
@@ -747,7 +728,40 @@ def test_r115_an_answer_with_the_id_of_another_run_does_not_cancel_that_run(go, 
     assert not github.cancels(1001)
 
 
-def test_r114_nothing_is_kept_of_a_run_that_ended_well(go, files, env):
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"event": "push"}, "a run for the event push"),
+        ({"path": ".github/workflows/ci.yml"}, "a run of .github/workflows/ci.yml"),
+    ],
+)
+def test_r112_r115_an_answer_with_the_id_of_something_else_ends_our_child_and_not_that(go, github, fields, what, lines):
+    github.plan_all(runner_after=None)
+    other = github.past("linux-amd64-cpu16", 5).run_id
+    body = {"id": other, "run_attempt": 1, "event": "workflow_dispatch", "display_title": "Release", "status": "queued"}
+    github.fail("run", run_id=other, times=None, status=200, body=body | fields)
+    github.fail("dispatch", status=200, body={"workflow_run_id": other}, done=True)
+    result = go()
+    assert result.kind == "startup_timeout"
+    assert not github.cancels(other)
+    assert any(f"run {other} is left alone, it is {what}; found as run" in line for line in lines)
+    github.assert_all_ended()
+
+
+@pytest.mark.parametrize(
+    "link", ["https://evil.example/x", "https://github.com@evil.example/x", "https://github.com/x)]("]
+)
+def test_r124_a_link_that_leads_elsewhere_is_not_given_on(go, github, link, lines):
+    github.plan_all(runner_after=5, runs_for=5)
+    github.drift(None, 0, run={"html_url": link}, job={"html_url": link})
+    github.fail("dispatch", status=200, body={"workflow_run_id": 1001, "html_url": link}, done=True)
+    result = go()
+    assert result.ok
+    assert result.outputs["run-url"] == "https://github.com/o/r/actions/runs/1001"
+    assert "evil" not in "".join([*lines, result.message, *[one.run_url + one.job_url for one in result.attempts]])
+
+
+def test_r114_nothing_is_kept_of_a_run_that_ended_well(go, kept, env):
     assert go().ok
-    assert not kept(files)
+    assert not kept()
     assert "run-id=1001" in Path(env["GITHUB_STATE"]).read_text(encoding="utf-8")

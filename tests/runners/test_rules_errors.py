@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pytest_sgpu.runners import coordinator
 from pytest_sgpu.runners.ports import Result
 
 DUE = 615.0
@@ -98,25 +97,6 @@ def name(value: object) -> str | None:
 places = pytest.mark.parametrize("place", PLACES, ids=str)
 outages = pytest.mark.parametrize("fault", OUTAGES, ids=str)
 
-Go = Callable[..., Result]
-
-
-@pytest.fixture
-def lines() -> list[str]:
-    """What was logged."""
-    return []
-
-
-@pytest.fixture
-def go(github, inputs, env, clock, lines) -> Go:
-    """Run the coordinator; inputs with ``_`` for ``-``."""
-
-    def run(**changes: str) -> Result:
-        given = {**inputs, **{name.replace("_", "-"): text for name, text in changes.items()}}
-        return coordinator.run(given, env, github, clock, lines.append)
-
-    return run
-
 
 def tries(github, place: Place, count: int) -> list[float]:
     """When the request was made, counted from its first try; the pauses begin with the end of a try."""
@@ -143,6 +123,25 @@ def ended_badly(github, place: Place, result: Result, kind: str) -> None:
     assert place.what in result.message
 
 
+def recovers(github, go, place: Place, fault, times: int) -> None:
+    """So many such answers are got over, after the pauses that are due."""
+    github.plan(**place.plan)
+    github.fail(place.endpoint, since=place.at, times=times, **fault)
+    ended_well(github, place, go())
+    assert tries(github, place, times + 1) == [0, 5, 10][: times + 1]
+
+
+def fails(github, go, place: Place, fault) -> str:
+    """The third such answer is the last; gives what is said of it."""
+    github.plan(**place.plan)
+    github.fail(place.endpoint, since=place.at, times=3, **fault)
+    result = go()
+    ended_badly(github, place, result, "api_error")
+    assert tries(github, place, 3) == [0, 5, 10]
+    assert "tried 3 times" in result.message
+    return str(result.message)
+
+
 # -- outages -------------------------------------------------------------------------------------------------
 
 
@@ -150,38 +149,25 @@ def ended_badly(github, place: Place, result: Result, kind: str) -> None:
 @outages
 @pytest.mark.parametrize("times", [1, 2])
 def test_r105_one_or_two_bad_answers_are_tried_again(github, go, place, fault, times):
-    github.plan(**place.plan)
-    github.fail(place.endpoint, since=place.at, times=times, **fault)
-    ended_well(github, place, go())
-    assert tries(github, place, times + 1) == [0, 5, 10][: times + 1]
+    recovers(github, go, place, fault, times)
 
 
 @places
 @outages
 def test_r105_the_third_bad_answer_is_the_last(github, go, place, fault):
-    github.plan(**place.plan)
-    github.fail(place.endpoint, since=place.at, times=3, **fault)
-    result = go()
-    ended_badly(github, place, result, "api_error")
-    assert tries(github, place, 3) == [0, 5, 10]
-    assert "tried 3 times" in result.message
+    fails(github, go, place, fault)
 
 
 @pytest.mark.parametrize(("place", "fault"), BAD, ids=name)
 @pytest.mark.parametrize("times", [1, 2])
 def test_r105_an_answer_that_makes_no_sense_is_tried_again(github, go, place, fault, times):
-    github.plan(**place.plan)
-    github.fail(place.endpoint, since=place.at, times=times, **fault)
-    ended_well(github, place, go())
-    assert tries(github, place, times + 1) == [0, 5, 10][: times + 1]
+    recovers(github, go, place, fault, times)
 
 
 @pytest.mark.parametrize(("place", "fault"), BAD, ids=name)
 def test_r105_three_answers_that_make_no_sense_are_an_error(github, go, place, fault):
-    github.plan(**place.plan)
-    github.fail(place.endpoint, since=place.at, times=3, **fault)
-    ended_badly(github, place, go(), "api_error")
-    assert tries(github, place, 3) == [0, 5, 10]
+    wrong = "a body that is no JSON" if fault["body"] in NO_JSON else "an unexpected body"
+    assert f" with {wrong}, tried 3 times" in fails(github, go, place, fault)
 
 
 def test_r105_different_bad_answers_share_the_retries(github, go):

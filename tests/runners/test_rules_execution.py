@@ -6,11 +6,9 @@ A child is dispatched at 0 and first looked at after 15 s; its further looks are
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from pytest_sgpu.runners import coordinator
 from pytest_sgpu.runners.ports import Result
 
 DUE = 615.0  # the end of the first child's time in the queue
@@ -41,19 +39,6 @@ POLICIES = ("current", "pinned-after-start")
 
 evidence = pytest.mark.parametrize("fields", EVIDENCE.values(), ids=EVIDENCE)
 policies = pytest.mark.parametrize("policy", POLICIES)
-
-Go = Callable[..., Result]
-
-
-@pytest.fixture
-def go(github, inputs, env, clock) -> Go:
-    """Run the coordinator; inputs with ``_`` for ``-``."""
-
-    def run(**changes: str) -> Result:
-        given = {**inputs, **{name.replace("_", "-"): text for name, text in changes.items()}}
-        return coordinator.run(given, env, github, clock, lambda _: None)
-
-    return run
 
 
 def at(records) -> list[float]:

@@ -21,11 +21,6 @@ COMING = {
 
 
 @pytest.fixture
-def lines() -> list[str]:
-    return []
-
-
-@pytest.fixture
 def check(guard_inputs, guard_env, github, clock, lines) -> Callable[..., Result]:
     """Run the guard; keywords change its inputs (``_`` for ``-``), None leaves one out; ``env`` changes variables."""
 

@@ -8,15 +8,11 @@ import re
 import unicodedata
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_sgpu.runners import coordinator
 from pytest_sgpu.runners.ports import Result
-
-if TYPE_CHECKING:
-    from tests.runners.fake import FakeGitHub, Files, VirtualClock
 
 OTHER = "b" * 40
 GROUP = "nv-cpu-general"
@@ -26,40 +22,6 @@ NEVER = {"runner_after": None}
 FOR_EVER = {"runs_for": None}
 LINK = "View worker job logs here: https://github.com/o/r/actions/runs/"
 NAMES = {"run-id", "run-url", "runner", "attempts"}
-
-
-class Job:
-    """A job with the action in it: its main step, its post step, and what they leave."""
-
-    def __init__(
-        self, github: FakeGitHub, clock: VirtualClock, *, inputs: dict[str, str], env: dict[str, str], files: Files
-    ) -> None:
-        self.github, self.clock, self.inputs, self.env, self.files = github, clock, inputs, env, files
-        self.lines: list[str] = []
-
-    def go(self, **changes) -> Result:
-        """Run the main step with changed inputs, names with ``_`` for ``-``."""
-        given = {**self.inputs, **{name.replace("_", "-"): value for name, value in changes.items()}}
-        return coordinator.run(given, self.env, self.github, self.clock, self.lines.append)
-
-    def post(self) -> Result:
-        """Run the post step with what the main step saved."""
-        return coordinator.cleanup(self.files.state(), self.env, self.github, self.clock, self.lines.append)
-
-    def logged(self, pattern) -> list[re.Match[str]]:
-        """Give the lines of the log in which the pattern is found."""
-        return [match for line in self.lines if (match := re.search(pattern, line))]
-
-    def everything(self, *results: Result) -> str:
-        """All that was given back, written and said."""
-        names = ("GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
-        texts = [Path(self.env[name]).read_text() for name in names if name in self.env]
-        return "\n".join([*texts, *self.lines, *map(repr, results), *(result.message for result in results)])
-
-
-@pytest.fixture
-def job(github, clock, inputs, env, files) -> Job:
-    return Job(github, clock, inputs=inputs, env=env, files=files)
 
 
 # -- R120, R129: the outputs ---------------------------------------------------------------------------------------
@@ -79,11 +41,11 @@ ENDS = {
 ends = pytest.mark.parametrize("case", ENDS.values(), ids=ENDS.keys())
 
 
-def ended(case, job: Job) -> Result:
+def ended(case, job) -> Result:
     kind, plan, setup, changes = case
     job.github.plan_all(**plan)
     setup(job.github)
-    result = job.go(runners=TWO, **changes)
+    result: Result = job.go(runners=TWO, **changes)
     assert result.kind == kind
     return result
 
@@ -629,13 +591,23 @@ def test_the_token_is_nowhere_where_a_text_is_cut(pad, place, github, job):
     token_is_nowhere(job, job.go(runners=TWO, queue_timeout_seconds="100"))
 
 
-# A token is a good name of a branch, so there it goes into a path.
-@pytest.mark.parametrize("name", [name for name in INPUTS if name != "workflow-ref"])
+@pytest.mark.parametrize("name", INPUTS)
 def test_the_token_is_nowhere_when_it_is_given_as_another_input(name, github, job):
     result = job.go(**{name: github.token})
     token_is_nowhere(job, result)
-    if result.kind == "config":
-        assert not github.requests
+    assert result.kind == "config"
+    assert f"{name}: the token is in it" in result.message
+    assert not github.requests
+
+
+@pytest.mark.parametrize("name", ["{}", "x-{}", "{}-x"])
+def test_the_token_is_nowhere_when_it_is_given_as_the_name_of_an_input(name, github, job):
+    result = job.go(**{name.format(github.token): "x"})
+    token_is_nowhere(job, result)
+    assert result.kind == "config"
+    assert github.token.replace("_", "-") not in result.message
+    assert "the name of an input holds the token" in result.message
+    assert not github.requests
 
 
 @pytest.mark.parametrize("given", ["token", "GITHUB_TOKEN"])

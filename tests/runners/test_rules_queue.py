@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-
-from pytest_sgpu.runners import coordinator
-from pytest_sgpu.runners.ports import Result
 
 if TYPE_CHECKING:
     from tests.runners.fake import FakeGitHub
@@ -81,25 +77,6 @@ OTHER_IDENTITY = {
 
 evidence = pytest.mark.parametrize("fields", EVIDENCE.values(), ids=EVIDENCE)
 no_evidence = pytest.mark.parametrize("fields", NO_EVIDENCE.values(), ids=NO_EVIDENCE)
-
-Go = Callable[..., Result]
-
-
-@pytest.fixture
-def lines() -> list[str]:
-    """What was logged."""
-    return []
-
-
-@pytest.fixture
-def go(github, inputs, env, clock, lines) -> Go:
-    """Run the coordinator; inputs with ``_`` for ``-``."""
-
-    def run(**changes: str) -> Result:
-        given = {**inputs, **{name.replace("_", "-"): text for name, text in changes.items()}}
-        return coordinator.run(given, env, github, clock, lines.append)
-
-    return run
 
 
 def at(records) -> list[float]:

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from pytest_sgpu.runners import coordinator
-from pytest_sgpu.runners.ports import Result
 
 WANTED = "expected run 1, attempt 1, in_progress"
 RUN_PATH = "/repos/o/r/actions/runs/1001"
-
-
-@pytest.fixture
-def lines() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def go(inputs, env, github, clock, lines) -> Callable[..., Result]:
-    """Run the coordinator; keywords change its inputs (``_`` for ``-``)."""
-
-    def run(**changes: str) -> Result:
-        given = {**inputs, **{name.replace("_", "-"): value for name, value in changes.items()}}
-        return coordinator.run(given, env, github, clock, lines.append)
-
-    return run
-
-
-def kept(files) -> dict[str, str]:
-    """What the post step would still find."""
-    return {name: value for name, value in files.state().items() if value}
 
 
 def times(asked) -> list[float]:
@@ -66,7 +43,7 @@ def test_r58_r59_a_parent_that_is_coming_is_waited_for(go, github, coming, activ
 
 @pytest.mark.parametrize("coming", COMING.values(), ids=COMING)
 @pytest.mark.parametrize("active_at", [120.5, 125, 10_000])
-def test_r58_r60_after_120_seconds_nothing_is_dispatched(go, github, clock, files, *, coming, active_at):
+def test_r58_r60_after_120_seconds_nothing_is_dispatched(go, github, clock, files, kept, *, coming, active_at):
     github.parent(0, **coming)
     github.parent(active_at, missing=False, status="in_progress")
     result = go()
@@ -77,7 +54,7 @@ def test_r58_r60_after_120_seconds_nothing_is_dispatched(go, github, clock, file
     assert result.outputs == {"run-id": "", "run-url": "", "runner": "", "attempts": "0"}
     assert files.output()["attempts"] == "0"
     assert not result.state
-    assert not kept(files)
+    assert not kept()
 
 
 def test_r58_the_states_may_change_while_it_is_waited_for(go, github):
@@ -194,6 +171,15 @@ def test_r63_an_answer_after_the_deadline_confirms_nothing(go, github, clock, ta
     assert result.kind == "parent_not_active"
     assert not github.posts()
     assert clock.elapsed <= 121
+
+
+def test_r63_a_late_answer_is_told_as_late(go, github):
+    github.parent(0, status="queued")
+    github.parent(119, status="in_progress")
+    github.fail("parent", since=119, takes=0.9, times=None)
+    result = go()
+    assert result.kind == "parent_not_active"
+    assert "found run 1, attempt 1, in_progress, and that 0.9 s too late" in result.message
 
 
 def test_r63_a_slow_answer_within_the_deadline_counts(go, github):
@@ -348,7 +334,7 @@ def test_r65_r66_r68_first_look_after_15_seconds_then_every_5(go, github, name, 
 @pytest.mark.parametrize("name", MISSING)
 @pytest.mark.parametrize("visible_after", [120.1, 125, 3000])
 def test_r65_r70_after_120_seconds_it_is_cleaned_up_and_nothing_else_is_dispatched(
-    go, github, files, name, visible_after
+    go, github, kept, name, visible_after
 ):
     github.plan_all(runner_after=None, **missing(name, visible_after))
     result = go()
@@ -362,10 +348,10 @@ def test_r65_r70_after_120_seconds_it_is_cleaned_up_and_nothing_else_is_dispatch
     if visible_after < 130 or name.startswith("jobs"):
         github.assert_all_ended()
         assert "cleanup of 1001: confirmed" in result.message
-        assert not kept(files)
+        assert not kept()
     else:
         assert "cleanup of 1001: unconfirmed" in result.message
-        assert kept(files)["run-id"] == "1001"
+        assert kept()["run-id"] == "1001"
 
 
 @pytest.mark.parametrize(
@@ -607,6 +593,23 @@ def test_r69_a_job_that_is_not_the_one_is_never_accepted(go, github, fields, run
     github.assert_all_ended()
 
 
+@pytest.mark.parametrize("fields", [{"id": None}, {"run_id": 0}, {"run_id": ...}], ids=str)
+@pytest.mark.parametrize("good_at", [16, 60, 119])
+def test_r65_r68_a_job_without_its_numbers_is_waited_for(go, github, fields, good_at):
+    github.plan(runner_after=200, runs_for=5)
+    github.drift(None, 0, job=fields)
+    github.clock.at(good_at, lambda: github.drift(1, job={"id": 2001, "run_id": 1001}))
+    assert go().ok
+
+
+def test_r70_expiry_says_that_the_job_had_no_number(go, github):
+    github.plan_all(runner_after=None)
+    github.drift(None, 0, job={"run_id": None})
+    result = go()
+    assert result.kind == "startup_timeout"
+    assert "a job without its number or that of its run" in result.message
+
+
 # -- later drift ----------------------------------------------------------------------------------------------
 
 STAGES: dict[str, dict[str, Any]] = {"queued": {"runner_after": None}, "running": {"runner_after": 5, "runs_for": 3000}}
@@ -614,7 +617,7 @@ STAGES: dict[str, dict[str, Any]] = {"queued": {"runner_after": None}, "running"
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize(("fields", "name"), NAMED, ids=RUN_FIELDS)
-def test_r71_a_run_that_changes_later_fails_at_once(go, github, files, stage, *, fields, name):
+def test_r71_a_run_that_changes_later_fails_at_once(go, github, kept, stage, *, fields, name):
     github.plan_all(**STAGES[stage])
     github.drift(None, 200, run=fields)
     github.clock.at(340, lambda: github.drift(1, run={"id": 1001}))
@@ -624,7 +627,7 @@ def test_r71_a_run_that_changes_later_fails_at_once(go, github, files, stage, *,
     assert 200 <= github.cancels(1001)[0].at <= 200 + 121
     assert len(github.dispatches()) == 1
     assert "cleanup of 1001: confirmed" in result.message
-    assert not kept(files)
+    assert not kept()
     github.assert_all_ended()
 
 
@@ -720,22 +723,22 @@ def test_r72_an_answer_that_never_comes_is_the_end(go, github):
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"error": "reset"}, {"status": 404}, {"status": 409}])
-def test_r70_a_cleanup_that_fails_at_first_is_tried_again(go, github, files, fault):
+def test_r70_a_cleanup_that_fails_at_first_is_tried_again(go, github, kept, fault):
     github.plan_all(runner_after=None, jobs_after=3000)
     github.fail("cancel", times=3, **fault)
     result = go()
     assert result.kind == "startup_timeout"
     assert "cleanup of 1001: confirmed" in result.message
-    assert not kept(files)
+    assert not kept()
     github.assert_all_ended()
 
 
-def test_r70_a_cleanup_that_is_not_confirmed_says_so_and_keeps_the_run(go, github, files):
+def test_r70_a_cleanup_that_is_not_confirmed_says_so_and_keeps_the_run(go, github, kept):
     github.plan_all(runner_after=None, jobs_after=3000, cancel_after=None)
     result = go()
     assert result.kind == "startup_timeout"
     assert "cleanup of 1001: unconfirmed" in result.message
-    assert kept(files)["run-id"] == "1001"
+    assert kept()["run-id"] == "1001"
     assert result.state["run-id"] == "1001"
     assert len(github.dispatches()) == 1
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sgpu.runners.candidates import Candidate
+from pytest_sgpu.runners.links import LOGS, Link, logs_line, worker_link
 from pytest_sgpu.runners.ports import Attempt, Result
-from pytest_sgpu.runners.report import summary
-from pytest_sgpu.runners.report.summary import Link, duration, logs_line, render, worker_link
+from pytest_sgpu.runners.report.summary import render
+from pytest_sgpu.runners.text import duration
 
 SERVER = "https://github.com"
 RUN = f"{SERVER}/o/r/actions/runs/11"
@@ -100,7 +101,7 @@ def test_nothing_was_dispatched():
     text = shown(Result(ok=False, kind="config", message="runner-type: missing"), candidates=())
     assert "No child was dispatched." in text
     assert "Cleanup" not in text
-    assert summary.LOGS not in text
+    assert LOGS not in text
 
 
 def test_r125_artifacts_are_a_link_of_their_own():
@@ -152,19 +153,23 @@ class TestLinks:
     @pytest.mark.parametrize("job", [{}, {"job_url": "", "job_id": 0}], ids=str)
     def test_the_link_is_there_once(self, job):
         last = replace(SECOND, **job)
-        for message in (f"did not end. {logs_line(last, **PLACE)}", f"{logs_line(last, **PLACE)}; more"):
+        line = logs_line(last, **PLACE)
+        for message, left in ((f"did not end. {line}", "did not end"), (f"{line}; more", "; more")):
             result = Result(ok=False, kind="worker_failed", message=message, attempts=(FIRST, last))
             text = shown(result)
-            assert text.count(summary.LOGS) == 1
-            assert "**Error:** did not end\n" in text or "**Error:** ; more\n" in text
+            assert text.count(LOGS) == 1
+            assert f"**Error:** {left}\n" in text
 
     def test_each_worker_has_it_once(self):
         other = replace(SECOND, worker=2, run_id=31, job_id=32, job_url=f"{SERVER}/o/r/actions/runs/31/job/32")
         lines = [logs_line(one, **PLACE) for one in (SECOND, other)]
-        for message in (f"worker 1: x. {lines[0]}; worker 2: y. {lines[1]}", f"x. {lines[0]}. {lines[1]}"):
+        for message, left in (
+            (f"worker 1: x. {lines[0]}; worker 2: y. {lines[1]}", "worker 1: x; worker 2: y"),
+            (f"x. {lines[0]}. {lines[1]}", "x"),
+        ):
             text = shown(Result(ok=True, message=message, attempts=(SECOND, other)), workers=2)
-            assert text.count(summary.LOGS) == 2
-            assert "worker 1: x; worker 2: y\n" in text or "\nx\n" in text
+            assert text.count(LOGS) == 2
+            assert f"\n{left}\n" in text
 
 
 @pytest.mark.parametrize("outcome", ["", "parent_cancelled"])

@@ -621,12 +621,12 @@ def test_a_handshake_that_waits_ends_in_time(serve):
 # -- proxies --------------------------------------------------------------------------------------
 
 
-def relay(port: int) -> Script:
+def relay(port: int, status: str = "200 Connection established") -> Script:
     """Be a proxy: connect to this port, whatever name was asked for."""
 
     def script(client: socket.socket, _request: bytes) -> None:
         with socket.create_connection(("127.0.0.1", port)) as upstream:
-            client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            client.sendall(f"HTTP/1.1 {status}\r\n\r\n".encode())
 
             def copy(source: socket.socket, sink: socket.socket) -> None:
                 with contextlib.suppress(OSError):
@@ -651,6 +651,14 @@ def test_a_proxy_of_the_environment_is_used(serve, tls, trusted, variable, form)
     assert get(transport).body == b"{}"
     assert proxy.requests == [b"CONNECT api.example.test:443 HTTP/1.1\r\nHost: api.example.test:443\r\n\r\n"]
     assert b"Host: api.example.test\r\n" in server.requests[0]
+
+
+@pytest.mark.parametrize("status", ["201 Created", "204 No Content"])
+def test_any_success_of_a_proxy_opens_the_tunnel(serve, tls, trusted, status):
+    server = serve(OK, context=tls)
+    proxy = serve(relay(server.port, status))
+    env = {"https_proxy": f"http://127.0.0.1:{proxy.port}"}
+    assert get(HttpTransport("https://api.example.test", env=env)).body == b"{}"
 
 
 def test_the_environment_is_the_default(serve, tls, trusted, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -19,6 +19,31 @@ _STATE = "STATE_"
 _NAMES = ("run-id", "request-id", "workflow")  # of a child, as the state of a step has them
 _FORCE = "force-cancel"
 ACQUIRE, GUARD, PLAN = "acquire", "guard", "plan"
+_GROUP = """\
+each may also be a variable, such as {variable}; options win
+needed: {needed}
+environment: {env}"""
+_GROUPS = {
+    ACQUIRE: _GROUP.format(
+        variable="INPUT_RUNNER_TYPE",
+        needed="workflow, workflow-ref, source-ref, source-sha, runner-type",
+        env="GITHUB_TOKEN (or INPUT_TOKEN); GITHUB_REPOSITORY,\n"
+        "  GITHUB_RUN_ID, GITHUB_RUN_ATTEMPT, which GitHub sets in every job",
+    ),
+    GUARD: _GROUP.format(
+        variable="INPUT_REQUEST_ID",
+        needed="all of them",
+        env="GITHUB_TOKEN (or INPUT_TOKEN); GITHUB_REPOSITORY,\n  GITHUB_RUN_ATTEMPT, which GitHub sets in every job",
+    ),
+    PLAN: _GROUP.format(
+        variable="INPUT_RUNNER_TYPE",
+        needed="runner-type; with history workflow too",
+        env="nothing; with history GITHUB_TOKEN, GITHUB_REPOSITORY",
+    ),
+}
+_CHILD = """\
+in place of the variables STATE_*; one of --run-id and --request-id is enough
+environment: GITHUB_TOKEN (or INPUT_TOKEN); GITHUB_REPOSITORY"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +153,7 @@ def of(command: str) -> tuple[Input, ...]:
 
 def add_inputs(parser: argparse.ArgumentParser, command: str) -> None:
     """Add an option for each input of ``command`` that is no secret."""
-    group = parser.add_argument_group("inputs", "each may also be a variable, such as INPUT_RUNNER_TYPE; options win")
+    group = parser.add_argument_group("inputs", _GROUPS[command])
     for one in of(command):
         if one.secret:
             continue
@@ -161,7 +186,7 @@ def collect(command: str, args: argparse.Namespace, env: Mapping[str, str]) -> d
 
 def add_state(parser: argparse.ArgumentParser) -> None:
     """Add the options that name the child to be cleaned up."""
-    group = parser.add_argument_group("the child", "in place of the variables STATE_*")
+    group = parser.add_argument_group("the child", _CHILD)
     group.add_argument("--run-id", dest="run-id", metavar="ID", help="number of its run")
     group.add_argument("--request-id", dest="request-id", metavar="ID", help="its name; needs --workflow")
     group.add_argument("--workflow", dest="workflow", metavar="FILE", help="file name of its workflow")
@@ -228,6 +253,15 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise OptionError in place of ending the process."""
         raise OptionError(_without_values(message), f"{self.prog} --help")
+
+    def parse_known_args(  # type: ignore[override]  # of its three forms the one that is used
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Raise OptionError for what is not known; of a command here, where its own help can be named."""
+        known, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return known, rest
 
 
 def _without_values(message: str) -> str:

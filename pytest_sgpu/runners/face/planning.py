@@ -31,7 +31,7 @@ _TIMEOUTS = ("queue-timeout-minutes", "queue-timeout-seconds")
 def make(inputs: Mapping[str, str], env: Mapping[str, str], tools: Tools) -> Plan:
     """Give the plan for ``inputs``; reads past runs only with ``history``.
 
-    Raises OptionError and ConfError as ``acquire`` would find them, and TransportError.
+    Raises OptionError and ConfError as ``acquire`` would find them, and SgpuError when past runs cannot be read.
     """
     pools = pools_file.load(inputs.get("pools", ""))
     learns = inputs.get("history", "").strip().lower() == "true"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
-from pytest_sgpu.runners.text import command_property, command_value, one_line, without
+from pytest_sgpu.runners.text import command_property, command_value, encodable, one_line, without
 
 _SHORTEST = 4  # a shorter "token" is none, and would tear holes into every line
 
@@ -19,11 +19,12 @@ class Screen:
     def __init__(self, env: Mapping[str, str]) -> None:
         tokens = {env.get(name, "").strip() for name in ("GITHUB_TOKEN", "INPUT_TOKEN")}
         self._secrets = sorted((token for token in tokens if len(token) >= _SHORTEST), key=len, reverse=True)
+        self._lost = ""
         self._annotates = env.get("GITHUB_ACTIONS") == "true"
 
     def say(self, text: str) -> None:
         """Print ``text`` and a line end."""
-        _write(sys.stdout, self._clean(text))
+        self._lost = _write(sys.stdout, self._clean(text)) or self._lost
 
     def flushed(self) -> int:
         """Write what argparse has printed, and give the exit code of that."""
@@ -38,11 +39,22 @@ class Screen:
         """Print ``text`` and a line end where errors go."""
         _write(sys.stderr, self._clean(text))
 
-    def annotate(self, title: str, message: str) -> None:
-        """Add an error to the page of the run, in a step of GitHub; elsewhere nothing."""
+    def annotate(self, title: str, message: str, *, level: str = "error", **place: str) -> None:
+        """Add an error or a warning to the page of the run, in a step of GitHub; elsewhere nothing.
+
+        ``place``: file, line and col, where there is one.
+        """
         if self._annotates:
-            shown = command_value(self._clean(one_line(message, 2000)))
-            self.say(f"::error title={command_property(self._clean(one_line(title)))}::{shown}")
+            known = {**place, "title": title}
+            said = ",".join(f"{name}={command_property(self._clean(one_line(text)))}" for name, text in known.items())
+            self.say(f"::{level} {said}::{command_value(self._clean(one_line(message, 2000)))}")
+
+    def delivered(self, code: int) -> int:
+        """Give the exit code of a command whose work is what it prints: 1 in place of 0 when that was lost."""
+        if not self._lost:
+            return code
+        self.complain(f"output: cannot be written: {self._lost}")
+        return code or 1
 
     def _clean(self, text: str) -> str:
         for secret in self._secrets:
@@ -50,15 +62,18 @@ class Screen:
         return text
 
 
-def _write(stream: TextIO | None, text: str) -> None:
+def _write(stream: TextIO | None, text: str) -> str:
+    """Write a line; give why it is lost, "" when it is not, or when nobody wants it any more."""
     if stream is None:  # closed before this began
-        return
-    encoding = stream.encoding or "utf-8"
+        return "it is closed"
     try:
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        stream.write(encodable(text, stream.encoding) + "\n")
         stream.flush()
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
         _silence(stream)
+        left = isinstance(error, BrokenPipeError)
+        return "" if left else one_line(getattr(error, "strerror", None) or error)
+    return ""
 
 
 def _silence(stream: TextIO) -> None:

@@ -35,18 +35,21 @@ def _acquire(inputs: _Values, env: _Values) -> Result:
 def _guard(inputs: _Values, env: _Values) -> Result:
     from pytest_sgpu.runners import guard, wire
 
-    return guard.run(inputs, env, wire.HttpTransport(api_url(env)), wire.SystemClock())
+    try:
+        transport = wire.HttpTransport(api_url(env))
+    except OptionError as error:
+        return guard.refused(error)
+    return guard.run(inputs, env, transport, wire.SystemClock())
 
 
 def _cleanup(state: _Values, env: _Values) -> Result:
     from pytest_sgpu.runners import coordinator, post, wire
 
-    clock = wire.SystemClock()
     try:
         transport = wire.HttpTransport(api_url(env))
     except OptionError as error:
-        return post.refused(error, state, env, clock)
-    return coordinator.cleanup(state, env, transport, clock)
+        return post.refused(error, state, env)
+    return coordinator.cleanup(state, env, transport, wire.SystemClock())
 
 
 def _past(settings: Settings, inputs: _Values, env: _Values) -> tuple[Past, ...]:

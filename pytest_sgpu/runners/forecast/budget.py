@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_sgpu.runners.candidates import Candidate
+from pytest_sgpu.runners.machine import cleaning, parent, watch
 
-PARENT_START_SECONDS = 120
+PARENT_START_SECONDS = parent.GRACE
 """The parent becomes visible as active (R58)."""
-STARTUP_SECONDS = 120
+STARTUP_SECONDS = watch.STARTUP
 """A dispatched child becomes visible (R65)."""
-CONFIRMATION_SECONDS = 120
+CONFIRMATION_SECONDS = cleaning.WINDOW
 """A cancellation is confirmed (R82)."""
 HOSTED_MINUTES = 360
 """A job on a hosted runner is ended after six hours."""
@@ -53,7 +54,7 @@ def budget(
     rounds = math.ceil(workers / max(1, max_parallel))
     queues = rounds * sum(candidate.queue_seconds for candidate in candidates)
     execution = rounds * execution_seconds
-    overhead = float(PARENT_START_SECONDS + rounds * len(candidates) * _CANDIDATE_SECONDS)
+    overhead = PARENT_START_SECONDS + rounds * len(candidates) * _CANDIDATE_SECONDS
     return Budget(queues, execution, overhead, math.ceil((queues + execution + overhead) / 60), rounds)
 
 

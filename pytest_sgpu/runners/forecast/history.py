@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from pytest_sgpu.runners.candidates import Candidate
 from pytest_sgpu.runners.instants import epoch
-from pytest_sgpu.runners.report.summary import duration
+from pytest_sgpu.runners.machine.sightings import CANCELLED, COMPLETED, WORKER, jobs_seen
+from pytest_sgpu.runners.text import duration
 
 RECENT_SECONDS = 30 * 60
 """For so long an exhausted pool is tried later."""
@@ -61,25 +62,26 @@ class PoolHistory:
 def past(run: object, jobs: object) -> Past | None:
     """Read one child run: the JSON of the run and that of its jobs; None when they tell nothing for certain.
 
-    A rerun tells nothing: its first wait is lost. ``started_at`` of a job without a runner is no evidence, and
-    ``runner_id`` 0 means none.
+    A rerun tells nothing: its first wait is lost. Whether a runner came is read as the coordinator reads it (R75).
     """
     if not isinstance(run, Mapping) or run.get("run_attempt", 1) != 1:
         return None
     listed = jobs.get("jobs") if isinstance(jobs, Mapping) else None
-    if not isinstance(listed, list) or len(listed) != 1 or not isinstance(job := listed[0], Mapping):
+    seen = jobs_seen(jobs)
+    if not isinstance(listed, list) or len(listed) != 1 or seen is None or seen.total != 1:
         return None
+    (job,), (shown,) = listed, seen.jobs
     labels = job.get("labels")
-    if job.get("name") != "worker" or job.get("run_id", run.get("id")) != run.get("id"):
+    if shown.name != WORKER or job.get("run_id", run.get("id")) != run.get("id"):
         return None
     if not isinstance(labels, list) or len(labels) != 1 or not isinstance(labels[0], str) or not labels[0]:
         return None
     created = epoch(job.get("created_at")) or epoch(run.get("created_at"))
     if created is None:
         return None
-    allocated = _allocated(job)
+    allocated = shown.evidence
     bare = not allocated and not job.get("steps")
-    done = run.get("status") == "completed" and job.get("status") == "completed"
+    done = run.get("status") == COMPLETED == shown.status
     group = job.get("runner_group_name")
     return Past(
         labels=labels[0],
@@ -87,24 +89,9 @@ def past(run: object, jobs: object) -> Past | None:
         started=epoch(job.get("started_at")) if allocated else None,
         ended=epoch(job.get("completed_at")) or epoch(run.get("updated_at")) if done else None,
         allocated=allocated,
-        cancelled=done and bare and job.get("conclusion") == "cancelled",
+        cancelled=done and bare and shown.conclusion == CANCELLED,
         group=group if allocated and isinstance(group, str) else "",
     )
-
-
-def _allocated(job: Mapping[object, object]) -> bool:
-    runner = job.get("runner_id")
-    if isinstance(runner, int) and not isinstance(runner, bool) and runner > 0:
-        return True
-    if isinstance(name := job.get("runner_name"), str) and name:
-        return True
-    steps = job.get("steps")
-    return isinstance(steps, list) and any(_begun(step) for step in steps)
-
-
-def _begun(step: object) -> bool:
-    # Not `in`: a status may be a list, and that has no hash.
-    return isinstance(step, Mapping) and (step.get("status") == "in_progress" or step.get("status") == "completed")
 
 
 def learn(pasts: Iterable[Past]) -> dict[str, PoolHistory]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from pytest_sgpu.errors import OptionError
+from pytest_sgpu.errors import SgpuError
 from pytest_sgpu.runners.forecast import history
 from pytest_sgpu.runners.forecast.history import Past
 from pytest_sgpu.runners.github import Client
@@ -12,6 +12,7 @@ from pytest_sgpu.runners.loop import alone
 from pytest_sgpu.runners.ports import Clock, Transport
 
 LIMIT = 20  # runs; each costs one request, of a quota that the whole repository shares (R111)
+_HINT = "the token needs actions: read, and the workflow has to be in this repository; without --history it is not read"
 
 Reading = Generator[float, None, tuple[tuple[Past, ...], str]]
 
@@ -19,10 +20,10 @@ Reading = Generator[float, None, tuple[tuple[Past, ...], str]]
 def read(
     repository: str, workflow: str, transport: Transport, token: str, clock: Clock, *, limit: int = LIMIT
 ) -> tuple[Past, ...]:
-    """Read the last ``limit`` dispatched runs of ``workflow``. Raises OptionError when they cannot be read."""
+    """Read the last ``limit`` dispatched runs of ``workflow``. Raises SgpuError when they cannot be read."""
     pasts, problem = alone(reading(Client(transport, clock, token, repository), workflow, limit), clock)
     if problem:
-        raise OptionError(f"past runs of {workflow} cannot be read: {problem}", "the token needs actions: read")
+        raise SgpuError(f"past runs of {workflow} cannot be read: {problem}", _HINT)
     return pasts
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pytest_sgpu.runners.candidates import Candidate
 from pytest_sgpu.runners.forecast.budget import HOSTED_MINUTES, Budget, refusal, warning
 from pytest_sgpu.runners.forecast.history import PoolHistory
-from pytest_sgpu.runners.report.summary import duration
-from pytest_sgpu.runners.text import one_line
+from pytest_sgpu.runners.text import duration, one_line
 
 VERSION = 1
 WIDTH = 80

@@ -13,6 +13,8 @@ GUARD_INPUTS = ("request-id", "parent-run-id", "parent-run-attempt", "source-ref
 
 _RUNS_ON = re.compile(r"\$\{\{\s*(?i:fromjson)\(\s*inputs\.runner\s*\)\s*\}\}")
 _GUARD = re.compile(r"(?P<path>[^\s@]+/(?:[\w.-]+-)?guard)(@(?P<ref>\S+))?")  # whoever hosts it names its folder
+_PINNED = "OWNER/REPOSITORY/PATH@COMMIT"
+_OWN_TOKEN = re.compile(r"\s*\$\{\{\s*(github\.token|secrets\.GITHUB_TOKEN)\s*\}\}\s*|\s*")
 _CHECKOUT = re.compile(r"[^\s@]+/checkout@\S+")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _UNFILLED = "<commit>"  # of the example, as its OWNER
@@ -91,10 +93,22 @@ def _uses(step: Value) -> str:
 
 def _guard(step: Mapping, uses: str, found: Findings) -> None:
     place = step.get("uses") or step
+    _guard_source(place, uses, found)
+    if condition := step.key("if"):
+        found.error(condition, "a condition at the guard: it has to run always", "take it out")
+    given = step.get("with")
+    _guard_inputs(place, given if isinstance(given, Mapping) else Mapping(step.line, step.column, ()), found)
+
+
+def _guard_source(place: Value, uses: str, found: Findings) -> None:
     made = _GUARD.fullmatch(uses)
     ref = made["ref"] if made else None
-    if uses.startswith((".", "docker:")) or ref is None:
-        found.error(place, "a guard from the workspace: nothing is checked out yet", "OWNER/REPOSITORY/PATH@COMMIT")
+    if uses.startswith("."):
+        found.error(place, "a guard from the workspace: nothing is checked out yet", _PINNED)
+    elif uses.startswith("docker:"):
+        found.error(place, "a guard in an image: expected the action", _PINNED)
+    elif ref is None:
+        found.error(place, "the guard is taken at no commit", _PINNED)
     elif _UNFILLED in ref or uses.startswith("OWNER/"):
         words = [word for word in ("OWNER", _UNFILLED) if word in uses]
         verb = "is" if len(words) == 1 else "are"
@@ -104,10 +118,9 @@ def _guard(step: Mapping, uses: str, found: Findings) -> None:
         found.warning(
             place, f"the guard is taken at {one_line(ref, 60)}, which can move", "pin it to a full commit SHA"
         )
-    if condition := step.key("if"):
-        found.error(condition, "a condition at the guard: it has to run always", "take it out")
-    given = step.get("with")
-    values = given if isinstance(given, Mapping) else Mapping(step.line, step.column, ())
+
+
+def _guard_inputs(place: Value, values: Mapping, found: Findings) -> None:
     for name in GUARD_INPUTS:
         value = values.get(name)
         expected = f"{name}: ${{{{ inputs.{name} }}}}"
@@ -115,6 +128,10 @@ def _guard(step: Mapping, uses: str, found: Findings) -> None:
             found.error(place, f"the guard does not get {name}", expected)
         elif not isinstance(value, Text) or not re.fullmatch(rf"\$\{{\{{\s*inputs\.{name}\s*\}}\}}", value.text):
             found.error(value, f"the guard gets {value} as {name}, expected the input of that name", expected)
+    token = values.get("token")
+    if token is not None and not (isinstance(token, Text) and _OWN_TOKEN.fullmatch(token.text)):
+        hint = "leave it out, or token: ${{ github.token }}"
+        found.warning(token, "the guard gets a token of somebody's own; that of the job reads all that it needs", hint)
     for key, _ in values:
         if key.text not in (*GUARD_INPUTS, "token", *_PASSED_OVER):
             found.error(key, f"the guard has no input {key}")

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from pytest_sgpu.runners.machine.sightings import JobsSeen, RunSeen
+from pytest_sgpu.runners.ports import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +150,13 @@ class Observation:
 class Stopped(Exception):  # noqa: N818 - an end that was foreseen
     """A sequence ends without success. ``kind`` as in ``Result``."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: Kind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
 
 
-def stopped_by(failure: Failure, late: str = "api_error") -> Stopped:
+def stopped_by(failure: Failure, late: Kind = "api_error") -> Stopped:
     """Give the end that a failed request means; ``late`` is the kind when its shared deadline has passed."""
-    kinds = {Trouble.AUTH: "auth", Trouble.LATE: late}
+    kinds: dict[Trouble, Kind] = {Trouble.AUTH: "auth", Trouble.LATE: late}
     return Stopped(kinds.get(failure.trouble, "api_error"), failure.text)

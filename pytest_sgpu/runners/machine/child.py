@@ -7,15 +7,24 @@ import re
 from dataclasses import dataclass, field
 
 from pytest_sgpu.runners.candidates import Candidate
+from pytest_sgpu.runners.links import trusted
 from pytest_sgpu.runners.machine.actions import Stopped
-from pytest_sgpu.runners.machine.sightings import COMPLETED, WORKER, Identity, JobSeen, JobsSeen, RunSeen
+from pytest_sgpu.runners.machine.sightings import (
+    CANCELLED,
+    COMPLETED,
+    DISPATCHED,
+    WORKER,
+    Identity,
+    JobSeen,
+    JobsSeen,
+    RunSeen,
+)
 from pytest_sgpu.runners.ports import Attempt
 from pytest_sgpu.runners.settings.inputs import Parent
 from pytest_sgpu.runners.text import one_line
 
 QUEUED = "queued"
 SUCCESS = "success"
-CANCELLED = "cancelled"
 REQUEST_ID = re.compile(r"sgpu-[0-9]+-[0-9]+-[0-9]+-[0-9]+-[0-9a-f]{16}")
 
 
@@ -41,6 +50,7 @@ class Child:
     request_id: str
     head_sha: str
     workflow: str
+    server_url: str = ""  # links of the API that lead elsewhere are not followed
     sent_at: float = math.inf  # the dispatch; as long as it is on its way it is the last of all workers
     dispatched_at: float = 0.0
     run_id: int = 0
@@ -56,7 +66,7 @@ class Child:
     cancelling: bool = False  # its cancellation was accepted
     done: bool = False  # seen to have ended: nothing is left to clean up
     outcome: str = ""
-    stranger: str = ""  # the name of another coordinator's child, when the run turned out to be that
+    stranger: str = ""  # what the run turned out to be, when it is certainly not the one that was dispatched
     twins: tuple[int, ...] = ()  # runs of the same name that were not seen to end
     problems: tuple[str, ...] = field(default=("nothing seen",))
 
@@ -126,7 +136,7 @@ class Child:
                 f"run {self.run_id} is no longer what was dispatched: {one_line('; '.join(problems))}",
             )
         self.run = run
-        self.run_url = run.url or self.run_url
+        self.run_url = trusted(run.url, self.server_url) or self.run_url
 
     def see_jobs(self, seen: JobsSeen, now: float) -> None:
         """Take a look at the jobs; raises ``Stopped`` when they are not the one job that was seen before."""
@@ -156,8 +166,7 @@ class Child:
     def unlike(self, run: RunSeen) -> bool:
         """Tell whether a run is not what was dispatched, and keep in what it differs."""
         self.problems = self.identity.differences(run)
-        # Without a run-name the title is the workflow's, and the run still ours; the name of another request is not.
-        self.stranger = run.title if run.title != self.request_id and REQUEST_ID.fullmatch(run.title) else ""
+        self.stranger = "" if run.title == self.request_id else foreign(run, self.workflow)
         return bool(self.problems)
 
     def attempt(self, now: float) -> Attempt:
@@ -172,12 +181,27 @@ class Child:
             run_id=self.run_id,
             run_url=self.run_url,
             job_id=self.job.id if self.job else 0,
-            job_url=self.job.url if self.job else "",
+            job_url=trusted(self.job.url, self.server_url) if self.job else "",
             queued_seconds=max(0.0, until - queued) if queued is not None else 0.0,
             executed_seconds=max(0.0, end - self.allocated_at) if self.allocated_at is not None else 0.0,
             outcome=self.outcome,
             worker=self.worker,
         )
+
+
+def foreign(run: RunSeen, workflow: str) -> str:
+    """Say what a run with another name certainly is, when that is none of ours; "" when it may be ours.
+
+    Without a run-name the title of our own child is that of its workflow; the name of another request is not.
+    """
+    path = run.path.partition("@")[0]
+    if REQUEST_ID.fullmatch(run.title):
+        return f"the child of another coordinator, {run.title}"
+    if run.event not in ("", DISPATCHED):
+        return f"a run for the event {one_line(run.event, 40)}"
+    if path and workflow and path != f".github/workflows/{workflow}":
+        return f"a run of {one_line(path, 120)}"
+    return ""
 
 
 def worker_job(run_id: int, seen: JobsSeen) -> JobSeen | None:
@@ -191,7 +215,9 @@ def worker_job(run_id: int, seen: JobsSeen) -> JobSeen | None:
         return None
     (job,) = seen.jobs
     if job.name != WORKER:
-        raise Stopped("contract", f"run {run_id}: its job is named {one_line(job.name, 80)!r}, expected {WORKER!r}")
+        blanks = " with blanks around it" if job.name.strip() == WORKER else ""
+        name = f"{one_line(job.name, 80)!r}{blanks}"
+        raise Stopped("contract", f"run {run_id}: its job is named {name}, expected {WORKER!r}")
     if job.run_id != run_id or job.attempt not in (0, 1) or not job.id:
         found = f"job {job.id} of run {job.run_id}, attempt {job.attempt}"
         raise Stopped("identity_mismatch", f"expected a job of run {run_id}, attempt 1; found {found}")

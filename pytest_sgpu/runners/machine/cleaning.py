@@ -11,7 +11,7 @@ from collections.abc import Generator
 from pytest_sgpu.runners.machine.actions import Action, Cancel, FindRuns, Note, Observation, ReadRun, Trouble, Wait
 from pytest_sgpu.runners.machine.sightings import COMPLETED, RunSeen
 
-WINDOW = 120.0  # R82, and P13 for the search by name
+WINDOW = 120.0  # seconds (R82), also for a search by name
 EVERY = 5.0  # R83
 ASK_AGAIN = 30.0  # a run that is just being made refuses its cancellation ("not queued yet"), also with 404
 _FORCED = 45.0  # a cancelled job's post steps have five minutes in all, so there is no room for another whole window

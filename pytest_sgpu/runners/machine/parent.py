@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pytest_sgpu.runners.machine.actions import Action, Note, Observation, ReadRun, Stopped, Trouble, Wait, stopped_by
-from pytest_sgpu.runners.machine.sightings import COMPLETED, RunSeen
+from pytest_sgpu.runners.machine.sightings import CANCELLED, COMPLETED, RunSeen
 from pytest_sgpu.runners.settings.inputs import Parent
 from pytest_sgpu.runners.text import one_line
 
@@ -33,6 +33,8 @@ def parent_start(parent: Parent, now: float) -> Generator[Action, Observation, f
         if isinstance(run, RunSeen) and run.status == ACTIVE and seen.ended <= by:
             return seen.ended
         if seen.ended >= by:
+            if isinstance(run, RunSeen) and run.status == ACTIVE:
+                found += f", and that {seen.ended - by:.1f} s too late"
             raise Stopped("parent_not_active", f"parent not active within {GRACE:.0f} s: {wanted}, found {found}")
         yield Wait(min(seen.ended + EVERY, by))
 
@@ -72,7 +74,7 @@ def check_parent(parent: Parent, seen: Observation) -> None:
     if (run.id, run.attempt) != (parent.run_id, parent.attempt):
         wanted = f"expected run {parent.run_id}, attempt {parent.attempt}"
         raise Stopped("parent_changed", f"the parent changed: {wanted}; found {shown(run)}")
-    if run.status == COMPLETED and run.conclusion == "cancelled":
+    if run.status == COMPLETED and run.conclusion == CANCELLED:
         raise Stopped("parent_cancelled", f"the parent was cancelled: {shown(run)}")
     if run.status != ACTIVE:
         raise Stopped("parent_changed", f"the parent is no longer active: {shown(run)}")
@@ -81,7 +83,7 @@ def check_parent(parent: Parent, seen: Observation) -> None:
 def check_source(ref: str, sha: str, seen: Observation) -> None:
     """Raise ``Stopped(source_changed)`` unless ``ref`` still points at ``sha`` (R97, R132)."""
     if seen.failure:
-        if seen.failure.trouble is Trouble.MISSING:  # a merged or closed pull request loses its merge ref (P18)
+        if seen.failure.trouble is Trouble.MISSING:  # a merged or closed pull request loses its merge ref
             raise Stopped("source_changed", f"{ref} is gone, or the token cannot read it; expected {sha}")
         raise stopped_by(seen.failure)
     if not isinstance(seen.answer, str) or seen.answer.lower() != sha.lower():

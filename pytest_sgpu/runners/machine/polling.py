@@ -16,7 +16,7 @@ _WORTH = 600.0  # seconds; a shorter queue has no middle in which the looks of i
 
 
 def next_look(now: float, since: float, due: float, *, adaptive: bool, waiting: bool) -> float:
-    """Give the time of the next look, never after ``due`` (P10) and never before ``now``.
+    """Give the time of the next look, never after ``due`` and never before ``now``.
 
     ``since`` is when the phase began, ``waiting`` whether it is the queue; only the queue has a deadline that
     deserves dense looks: an execution budget is far longer than any honest execution.

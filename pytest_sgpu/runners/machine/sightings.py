@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pytest_sgpu.runners.text import one_line
 
 COMPLETED = "completed"
+CANCELLED = "cancelled"
+DISPATCHED = "workflow_dispatch"  # the event of every child
 WORKER = "worker"  # the name of the child's one job (R52)
 MOST_ID = 1 << 63  # ids are int64
 _SHA = re.compile(r"[A-Za-z0-9]{1,128}")  # a name that is compared and shown, whatever the hash of the day is
@@ -67,6 +69,11 @@ class JobSeen(_Seen):
     url: str
 
     @property
+    def hollow(self) -> bool:
+        """Whether it does not say yet which job of which run it is: metadata that is still to come (R65)."""
+        return not self.id or not self.run_id
+
+    @property
     def evidence(self) -> bool:
         """Whether a runner took it: assigned, a step begun, in progress, or passed without leaving a trace (R75)."""
         return bool(self.runner) or self.begun or self.status == "in_progress" or self.conclusion == "success"
@@ -74,7 +81,7 @@ class JobSeen(_Seen):
 
 @dataclass(frozen=True, slots=True)
 class JobsSeen:
-    """The jobs of a run. ``total`` is what the API counts, which one page need not hold (P14)."""
+    """The jobs of a run. ``total`` is what the API counts, which one page need not hold."""
 
     total: int
     jobs: tuple[JobSeen, ...]
@@ -82,7 +89,7 @@ class JobsSeen:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the dispatched run has to be (R69, P6)."""
+    """What the dispatched run has to be (R69)."""
 
     run_id: int
     title: str
@@ -94,7 +101,7 @@ class Identity:
         pairs: tuple[tuple[str, object, object], ...] = (
             ("id", self.run_id, run.id),
             ("run_attempt", 1, run.attempt),
-            ("event", "workflow_dispatch", run.event),
+            ("event", DISPATCHED, run.event),
             ("path", f".github/workflows/{self.workflow}", run.path.partition("@")[0]),  # some answers add @ref
             ("head_sha", self.head_sha.lower(), run.head_sha.lower()),
             ("display_title", self.title, run.title),

@@ -27,8 +27,8 @@ from pytest_sgpu.runners.machine.cleaning import ASK_AGAIN, EVERY, WINDOW
 from pytest_sgpu.runners.machine.parent import check_parent, check_source
 from pytest_sgpu.runners.machine.polling import next_look
 from pytest_sgpu.runners.machine.sightings import JobsSeen, RunSeen
-from pytest_sgpu.runners.report.summary import duration
 from pytest_sgpu.runners.settings.inputs import Settings
+from pytest_sgpu.runners.text import duration
 
 STARTUP = 120.0  # R65
 FIRST_LOOK = 15.0  # R66
@@ -87,6 +87,9 @@ class Watch:
             return False
         jobs = seen.answer
         assert isinstance(jobs, JobsSeen)
+        if jobs.total == 1 and jobs.jobs and jobs.jobs[0].hollow:
+            child.problems = (f"run {run.shown}, a job without its number or that of its run",)
+            return False
         if worker_job(child.run_id, jobs) is None:
             child.problems = (f"run {run.shown}, no job yet",)
             return False
@@ -243,7 +246,7 @@ class Watch:
                 answered = self._moment.now
 
     def _cancelling(self, by: float) -> Steps:
-        """Ask for its end. A refusal since it has ended, or is not queued yet, tells less than the next looks (P9)."""
+        """Ask for its end. A refusal since it has ended, or is not queued yet, tells less than the next looks."""
         child = self._child
         said = yield Cancel(child.run_id, by)
         child.cancelling = said.failure is None

@@ -1,24 +1,19 @@
-"""The summary of an acquisition: Markdown for the page of the coordinator's job, and the links to the worker job."""
+"""The summary of an acquisition: Markdown for the page of the coordinator's job."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pytest_sgpu.runners.candidates import Candidate
+from pytest_sgpu.runners.links import FALLBACK, LOGS, URL, run_url, worker_link
 from pytest_sgpu.runners.ports import Attempt, Result
-from pytest_sgpu.runners.text import markdown
+from pytest_sgpu.runners.text import duration, markdown
 
-PUBLIC = "https://github.com"
-LOGS = "View worker job logs here"
 ROWS = 400
 """So many dispatches are listed: GitHub takes no summary of more than 1 MiB."""
 
-_FALLBACK = "(link to the run: its job is not known)"
-_URL = r"https?://[A-Za-z0-9._~:/?#=&%-]+"
-_ADDRESS = re.compile(_URL)
-_SENTENCE = re.compile(rf"\.? ?{LOGS}: {_URL}( {re.escape(_FALLBACK)})?")
+_SENTENCE = re.compile(rf"\.? ?{LOGS}: {URL}( {re.escape(FALLBACK)})?")
 _STATE = re.compile(r"run-id(-[0-9]+)?")
 _OUTCOMES = {
     "success": "success",
@@ -27,45 +22,6 @@ _OUTCOMES = {
     "parent_cancelled": "interrupted",
     "": "interrupted",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """Where the logs of a worker are. ``fallback``: only its run is known, not its job (R126)."""
-
-    url: str
-    fallback: bool = False
-
-
-def worker_link(attempt: Attempt, *, repository: str, server_url: str) -> Link | None:
-    """Give the address of the worker job; of its run when no job is known; None when there is neither (R124, R126).
-
-    An address that the API gave is taken only when it leads to the server of this repository, if that is known.
-    """
-    if _trusted(attempt.job_url, server_url):
-        return Link(attempt.job_url)
-    run = run_url(attempt, repository=repository, server_url=server_url)
-    if not run:
-        return None
-    if attempt.run_id > 0 and attempt.job_id > 0:
-        return Link(f"{run}/job/{attempt.job_id}")
-    return Link(run, fallback=True)
-
-
-def run_url(attempt: Attempt, *, repository: str, server_url: str) -> str:
-    """Give the address of the child run, "" when there is none."""
-    given = attempt.run_url if _trusted(attempt.run_url, server_url) else ""
-    if attempt.run_id > 0 and (server_url or not given):
-        return f"{server_url or PUBLIC}/{repository}/actions/runs/{attempt.run_id}"
-    return given
-
-
-def logs_line(attempt: Attempt, *, repository: str, server_url: str) -> str:
-    """Give the line of a log that leads to the worker's logs, "" when there is nowhere to go (R124)."""
-    link = worker_link(attempt, repository=repository, server_url=server_url)
-    if link is None:
-        return ""
-    return f"{LOGS}: {link.url}{' ' + _FALLBACK if link.fallback else ''}"
 
 
 def render(
@@ -91,7 +47,8 @@ def render(
 
 def _head(result: Result, workers: int) -> str:
     many = f", {workers} workers" if workers > 1 else ""
-    message = markdown(_SENTENCE.sub("", result.message), 2000)  # the link itself comes below
+    told = result.message.replace("\n  hint: ", "; hint: ")
+    message = markdown(_SENTENCE.sub("", told), 2000)  # the link itself comes below
     if result.ok:
         title = f"### Runner: success{many}"
         return f"{title}\n\n{message}" if message else title
@@ -144,7 +101,7 @@ class _Page:
         link = worker_link(attempt, repository=self._repository, server_url=self._server)
         if link is None:
             return ""
-        return f"[{LOGS}]({link.url}){' ' + _FALLBACK if link.fallback else ''}"
+        return f"[{LOGS}]({link.url}){' ' + FALLBACK if link.fallback else ''}"
 
     def attempts(self, attempts: Sequence[Attempt], workers: int) -> str:
         """Give a row for each dispatch: where, how long it waited and ran, how it ended."""
@@ -197,22 +154,6 @@ def _outcome(attempt: Attempt) -> str:
     return _OUTCOMES.get(attempt.outcome, markdown(attempt.outcome))
 
 
-def _trusted(url: str, server_url: str) -> bool:
-    return url.startswith(f"{server_url}/" if server_url else "http") and _ADDRESS.fullmatch(url) is not None
-
-
 def _table(rows: Sequence[Sequence[str]]) -> str:
     head, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([head, "|" + " --- |" * len(rows[0]), *body])
-
-
-def duration(seconds: float) -> str:
-    """Give seconds as people read them: ``45 s``, ``12 min``, ``12 min 5 s``, ``2 h 5 min``."""
-    whole = round(seconds)
-    minutes, rest = divmod(whole, 60)
-    hours, minutes_left = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes_left} min" if minutes_left else f"{hours} h"
-    if minutes:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    return f"{rest} s"

@@ -53,7 +53,7 @@ LONGEST_REQUEST_ID = 100
 _REPOSITORY = re.compile(r"[A-Za-z0-9_-]{1,100}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
 _SERVER = re.compile(r"https?://[A-Za-z0-9._~\[\]:-]+(/[A-Za-z0-9._~/-]*)?")
 _TOKEN = re.compile(r"[!-~]{1,10000}")
-_JOB = "GitHub sets it in every job: run this in a step of one"
+_JOB = "every job of GitHub has it: run this in a step, or set the variable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +173,8 @@ def no_secret(inputs: Mapping[str, str], secret: str) -> None:
     if len(secret) < LEAST_TOKEN:
         return
     for name, value in inputs.items():
+        if without(secret.replace("_", "-"), str(name).replace("_", "-")) != str(name).replace("_", "-"):
+            raise OptionError("the name of an input holds the token; it is not shown here", "take it out")
         if name != "token" and any(without(secret, text) != text for text in _spellings(value)):
             raise OptionError(f"{one_line(name, 40)}: the token is in it; it is not shown here", "take it out")
 

@@ -20,7 +20,7 @@ LONGEST_JSON = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Named texts: inputs, or the environment (``kind`` is what a hint calls them). All methods raise OptionError."""
+    """Named texts: inputs, or the environment. All methods raise OptionError."""
 
     given: Mapping[str, str]
 
