@@ -59,10 +59,11 @@ class _Left:
 
 def clean_up(state: Mapping[str, str], env: Mapping[str, str], transport: Transport, clock: Clock, log: Log) -> Result:
     """End what ``state`` names; see ``coordinator.cleanup``."""
-    for name, value in state.items():
+    given: Mapping[str, object] = state  # by hand it may hold a number
+    for name, value in given.items():
         if not isinstance(value, str):
             error = OptionError(f"state {one_line(name, 40)}: found {found(value)}, expected a text")
-            return refused(error, {name: str(value) for name, value in state.items()}, env)
+            return refused(error, {name: str(value) for name, value in given.items()}, env)
     state = files.dashed(state)
     try:
         children = _left(state, env)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 import pytest
 from hypothesis import event, given, settings
@@ -32,6 +33,7 @@ from pytest_sgpu.runners.machine.actions import (
     Wait,
 )
 from pytest_sgpu.runners.machine.sightings import JobSeen, JobsSeen, RunSeen
+from pytest_sgpu.runners.ports import Kind
 from pytest_sgpu.runners.settings.inputs import Parent, Settings
 
 # A machine takes some two milliseconds.
@@ -40,25 +42,7 @@ PARENT, WORKFLOW, SHA, DEFINITION = 7, "child.yml", "a" * 40, "d" * 40
 WINDOW = 120.0
 LONGEST = 300.0  # seconds that an effect takes at most, all tries and their pauses included
 OVERSLEPT = 5.0  # seconds that a wait lasts too long at most
-KINDS = {
-    "parent_not_active",
-    "parent_changed",
-    "parent_cancelled",
-    "source_changed",
-    "workflow_changed",
-    "dispatch_failed",
-    "dispatch_ambiguous",
-    "auth",
-    "api_error",
-    "startup_timeout",
-    "identity_mismatch",
-    "contract",
-    "queue_exhausted",
-    "race",
-    "cancel_unconfirmed",
-    "execution_timeout",
-    "worker_failed",
-}
+KINDS = frozenset(get_args(Kind)) - {"config"}  # inputs are read before the machine begins
 REFUSED = set(Trouble) - {Trouble.AMBIGUOUS}
 
 
@@ -499,7 +483,7 @@ class Witness:
             sent.over[effect.run_id] = seen.answer.status == "completed"
 
     def ended(self, end, machine):
-        assert end.kind in KINDS | {""}
+        assert end.kind in KINDS
         assert [one.request_id for one in end.attempts] == [sent.name for sent in self.sent]
         assert machine.attempts() == end.attempts
         assert end.cleanup in ("", "confirmed", "unconfirmed")

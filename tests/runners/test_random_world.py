@@ -11,38 +11,21 @@ import tempfile
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from pytest_sgpu.runners import coordinator
+from pytest_sgpu.runners.ports import Kind
 
 # A world takes some 25 ms.
 MORE = settings(max_examples=8 * settings().max_examples)
 HALF = settings(max_examples=4 * settings().max_examples)
 POOLS = ("linux-amd64-cpu16", "linux-amd64-cpu8", "linux-amd64-cpu32")
 LONGEST_ANSWER = 40.0  # seconds
-KINDS = {
-    "config",
-    "parent_not_active",
-    "parent_changed",
-    "parent_cancelled",
-    "source_changed",
-    "workflow_changed",
-    "dispatch_failed",
-    "dispatch_ambiguous",
-    "auth",
-    "api_error",
-    "startup_timeout",
-    "identity_mismatch",
-    "contract",
-    "queue_exhausted",
-    "race",
-    "cancel_unconfirmed",
-    "execution_timeout",
-    "worker_failed",
-}
+KINDS = frozenset(get_args(Kind))
 
 
 # -- worlds --------------------------------------------------------------------------------------------------
@@ -310,7 +293,7 @@ class World:
         github.check()
         assert self.clock.elapsed <= self.most_seconds()
         assert len(github.requests) <= self.most_requests()
-        assert first.kind in KINDS | {""}
+        assert first.kind in KINDS
         assert first.ok == (first.kind == "")
         self._no_dispatch_after_allocation()
         self._nothing_live_or_said()

@@ -32,6 +32,10 @@ class PlacedError(Exception):
         self.column = column
 
 
+class TwiceError(PlacedError):
+    """A mapping has a key twice."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
     """A value and its place, from 1."""
@@ -67,11 +71,27 @@ class Sequence(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Tagged(Value):
+    """A value whose tag is not read, and so neither is the value. Only where ``parse`` is local."""
+
+    tag: str
+
+    def __str__(self) -> str:
+        """Name it in a message."""
+        return f"a value with the tag {self.tag}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Mapping(Value):
-    """A mapping; its keys are texts, each there once. ``repeated``: keys that a later one of the name replaced."""
+    """A mapping; its keys are texts, each there once. ``replaced``: entries that a later one of the name replaced."""
 
     entries: tuple[tuple[Text, Value], ...]
-    repeated: tuple[Text, ...] = ()
+    replaced: tuple[tuple[Text, Value], ...] = ()
+
+    @property
+    def repeated(self) -> tuple[Text, ...]:
+        """Give the keys that a later one of the name replaced."""
+        return tuple(key for key, _ in self.replaced)
 
     def __str__(self) -> str:
         """Name it in a message."""
@@ -90,12 +110,13 @@ class Mapping(Value):
         return iter(self.entries)
 
 
-def parse(text: str, name: str, *, lenient: bool = False) -> Value | None:
+def parse(text: str, name: str, *, lenient: bool = False, local: bool = False) -> Value | None:
     """Give the one document of a YAML text, or None when there is nothing in it.
 
     Aliases are followed. Raises PlacedError for what is no YAML, has a key twice, a key that is no text, a merge key
     (GitHub knows none) or an alias that contains itself; SgpuError, which names the file ``name``, when ruamel.yaml
-    is not installed. ``lenient``: the last of equal keys counts, and ``<<`` is a key like any other.
+    is not installed. ``lenient``: the last of equal keys counts, and ``<<`` is a key like any other. ``local``: what
+    cannot be read costs only itself, so a key that is no text is the text as written, and what has a tag is Tagged.
     """
     try:
         from ruamel.yaml import YAML  # noqa: PLC0415 # an extra: only this module needs it
@@ -109,7 +130,7 @@ def parse(text: str, name: str, *, lenient: bool = False) -> Value | None:
             reader = YAML(typ="safe", pure=True)
             reader.Scanner = _shallow(Scanner)
             root = reader.compose(text)
-            return None if root is None else _Reader(text, lenient=lenient).read(root)
+            return None if root is None else _Reader(text, lenient=lenient, local=local).read(root)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -135,9 +156,10 @@ def _shallow(scanner: type) -> type:
 class _Reader:
     """Turns the nodes of ruamel.yaml into values; each node once, however often an alias leads there."""
 
-    def __init__(self, text: str, *, lenient: bool) -> None:
+    def __init__(self, text: str, *, lenient: bool, local: bool) -> None:
         self._text = text
         self._lenient = lenient
+        self._local = local
         self._done: dict[int, Value] = {}
         self._begun: set[int] = set()
 
@@ -155,6 +177,8 @@ class _Reader:
     def _made(self, node: Any, place: tuple[int, int]) -> Value:  # noqa: ANN401
         tag = str(node.tag or "")
         if tag and tag.removeprefix(_CORE) not in _TYPES:
+            if self._local:
+                return Tagged(*place, one_line(tag.replace(_CORE, "!!"), _LONGEST_VALUE))
             raise PlacedError(f"the tag {one_line(tag, _LONGEST_VALUE)} is not read", *place)
         if isinstance(node.value, str):
             return Text(*place, node.value, node.style is None and not self._tagged(node.start_mark.index))
@@ -163,19 +187,19 @@ class _Reader:
             is_mapping = node.id == "mapping"
             return Mapping(*place, ()) if is_mapping else Sequence(*place, children)
         entries: dict[str, tuple[Text, Value]] = {}
-        repeated: list[Text] = []
+        replaced: list[tuple[Text, Value]] = []
         for key, child in node.value:
             name = self._key(key)
             if name.text in entries:
                 first = entries[name.text][0]
                 if not self._lenient:
-                    raise PlacedError(f"the key {name} is there twice, first in line {first.line}", *_place(name))
-                repeated.append(first)
+                    raise TwiceError(f"the key {name} is there twice, first in line {first.line}", *_place(name))
+                replaced.append(entries[name.text])
             value = self.read(child)
             if isinstance(value, Text) and not value.text:  # nothing is there: its place would be that of what follows
                 value = Text(*_place(name), "", value.plain)
             entries[name.text] = (name, value)
-        return Mapping(*place, tuple(entries.values()), tuple(repeated))
+        return Mapping(*place, tuple(entries.values()), tuple(replaced))
 
     def _tagged(self, start: int) -> bool:
         if _TAGGED.match(self._text, start):
@@ -186,6 +210,10 @@ class _Reader:
     def _key(self, node: Any) -> Text:  # noqa: ANN401
         name = self.read(node)
         if not isinstance(name, Text):
+            if self._local:
+                written = one_line(self._text[node.start_mark.index : node.end_mark.index], _LONGEST_VALUE)
+                is_told = not isinstance(name, Tagged) or name.tag in written
+                return Text(*_place(name), written if is_told else f"{name} {written}")
             raise PlacedError("a key is no text", *_place(name))
         if name.text == "<<" and not self._lenient:
             raise PlacedError("merge keys ('<<') are not read", *_place(name))

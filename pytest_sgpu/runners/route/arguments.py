@@ -25,6 +25,7 @@ _DIGITS = 18
 class Option:
     """One option: its name, the form of its value ("" for a flag), what it means, and who takes it.
 
+    A name that means something else elsewhere is there once for each meaning.
     ``many``: it may come again. ``default``: as text, "" for none; None where blank is not the same as left out.
     """
 
@@ -51,12 +52,13 @@ OPTIONS = (
         "the label mapping; default: .github/arc.yaml of the working directory, else the one of this package",
         (MATRIX, LABEL, LINT),
     ),
-    Option("workflows", "DIR", "check the workflows in DIR too: *.yml and *.yaml", (LINT,)),
+    Option("workflows", "DIR", "check the workflows in DIR too: *.yml and *.yaml", (LINT,), None),
     Option("actor", "LOGIN", "who started the workflow", _DECIDING),
     Option("author", "LOGIN", "who wrote the pull request or issue", _DECIDING),
     Option("branch", "REF", "branch or tag, with or without refs/heads/", _REQUEST),
     Option("ref-type", "TYPE", "branch or tag", _REQUEST),
-    Option("repo", "OWNER/REPO", "the repository; for --pr GITHUB_REPOSITORY when left out", _REQUEST),
+    Option("repo", "OWNER/REPO", "the repository; for --pr GITHUB_REPOSITORY when left out", _DECIDING),
+    Option("repo", "OWNER/REPO", "the repository, which may be one with labels of its own (canary)", (SIMULATE,)),
     Option("workflow", "NAME", "name of the workflow", _REQUEST),
     Option("check-experiments", "A,B", "only these experiments, in place of the default ones", _REQUEST),
     Option("opt-out-experiments", "A,B", "never these experiments", _REQUEST),
@@ -70,8 +72,10 @@ OPTIONS = (
     Option("seed", "N", "seed of chance: the same seed gives the same report", (SIMULATE,), "0"),
     Option("key", "WHAT", "what a draw hangs on: user, run, or none (chance alone)", (SIMULATE,), KEYS[0]),
     Option("json", "", "print a JSON document", COMMANDS),
-    Option("explain", "", "say which rules were looked at, and what decided", (PREFIX, MATRIX)),
-    Option("strict", "", "exit code 1 for a fallback; the outputs are written all the same", _DECIDING),
+    Option("explain", "", "say which rules were looked at, and what decided", (PREFIX,)),
+    Option("explain", "", "say which files were used, and what became of each label", (MATRIX,)),
+    Option("strict", "", "exit code 1 for a fallback; the outputs are written all the same", (PREFIX,)),
+    Option("strict", "", "exit code 1 for a fallback too; the trace is shown all the same", (LABEL,)),
 )
 
 
@@ -125,7 +129,8 @@ def asked(args: argparse.Namespace, *, needs_source: bool) -> Asked:
     _one_of("--pr", args.pr.strip(), "--label", labels)
     blank = "" if config or issue else " and ".join(f"{name} is blank" for name in named if named[name] is not None)
     if needs_source and not (config or issue or blank):
-        raise OptionError("no rollout text: neither --config nor --github-issue is given", "--config FILE")
+        hint = "--config FILE, or --github-issue OWNER/REPO#N"
+        raise OptionError("no rollout text: neither --config nor --github-issue is given", hint)
     return Asked(
         config=config,
         issue=issue,
@@ -164,6 +169,13 @@ def whole(option: str, text: str, low: int, high: int) -> int:
     if not low <= number <= high:
         raise OptionError(f"{option}: found {found(text)}, expected a whole number from {low} to {high}")
     return number
+
+
+def label(text: str) -> str:
+    """Take a label that is to be looked up. Raises OptionError for a blank one."""
+    if not text.strip():
+        raise OptionError(f"LABEL: found {found(text)}, expected a label", "most likely a variable that is not set")
+    return text
 
 
 def key(text: str) -> Key:

@@ -6,17 +6,18 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from pytest_sgpu.runners.route import default_fleet
 from pytest_sgpu.runners.route.decision import Decided
 from pytest_sgpu.runners.routing import explain
 from pytest_sgpu.runners.routing.decision import Request
-from pytest_sgpu.runners.routing.matrix import Translation
+from pytest_sgpu.runners.routing.matrix import Translation, untranslated
 from pytest_sgpu.runners.routing.problems import Problem
 from pytest_sgpu.runners.text import command_property, command_value, one_line
 
 LONG = 1000  # characters of one line
+LONGEST_NOTE = 4000  # characters of an annotation, which GitHub cuts at 4096
 
 _COMMAND = re.compile(r"^(\s*)(?=::|##)", re.MULTILINE)
 
@@ -72,6 +73,12 @@ def matrix_lines(made: Translation) -> list[str]:
     return [f"# line {line}: {one_line(text, LONG)}" for line, text in sorted(told)]
 
 
+def matrix_errors(made: Translation) -> list[tuple[Problem, str]]:
+    """Give each error with its text: of unknown labels all, each in a line of its own where there are several."""
+    errors = [problem for problem in made.problems if problem.severity == "error"]
+    return [(one, _refused(made) if one is made.refused else problem_line(one)) for one in errors]
+
+
 def problem_line(problem: Problem) -> str:
     """Give a problem with its place and its hint, on one line or two."""
     place = ":".join(str(part) for part in (one_line(problem.source), problem.line or 1, problem.column or 1))
@@ -91,7 +98,7 @@ def annotation(severity: str, title: str, message: str, place: Problem | None = 
     named = {"file": place.source, "line": str(place.line or 1), "col": str(place.column or 1)} if place else {}
     named |= {"title": title}
     properties = ",".join(f"{name}={command_property(one_line(text))}" for name, text in named.items())
-    return f"::{severity} {properties}::{command_value(one_line(message, 2 * LONG))}"
+    return f"::{severity} {properties}::{command_value(one_line(message, LONGEST_NOTE))}"
 
 
 def counted(problems: Iterable[Problem], checked: int) -> str:
@@ -101,6 +108,15 @@ def counted(problems: Iterable[Problem], checked: int) -> str:
         counts[problem.severity] = counts.get(problem.severity, 0) + 1
     shown = ", ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in sorted(counts.items()))
     return f"{checked} text{'s' * (checked != 1)} checked: {shown or 'nothing found'}"
+
+
+def _refused(made: Translation) -> str:
+    assert made.refused
+    first, hint = problem_line(replace(made.refused, message=f"{untranslated(made.unknown)}:")).split("\n")
+    named = [one.told(len(one.lines)) for one in made.unknown]
+    if len(named) == 1:
+        return f"{first} {named[0]}\n{hint}"
+    return "\n".join([first, *(f"    {one}" for one in named), hint])
 
 
 def _asked(request: Request) -> dict[str, str]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
 
 from pytest_sgpu.errors import ConfError, OptionError, SgpuError
 from pytest_sgpu.runners.report import files
@@ -16,12 +19,13 @@ from pytest_sgpu.runners.routing.check import Texts, placed
 from pytest_sgpu.runners.routing.fleets import Fleets
 from pytest_sgpu.runners.routing.mapping import LabelMap
 from pytest_sgpu.runners.routing.problems import Problem
-from pytest_sgpu.runners.routing.rollout import Rollout
+from pytest_sgpu.runners.routing.workflows import Workflow
 from pytest_sgpu.runners.text import one_line
 
 PROG = "sgpu route"
 FAILED, USAGE, INTERRUPTED = 1, 4, 130
 MATRIX_OUTPUT = "test-matrix"
+_Read = TypeVar("_Read")
 
 
 class Commands:
@@ -48,7 +52,9 @@ class Commands:
             self._screen.say(printing.document(printing.decision_json(made, explained=args.explain)))
         else:
             self._screen.lines(printing.pairs(outputs) + (printing.explained(made) if args.explain else []))
-        return FAILED if args.strict and (made.decision.is_fallback or not written) else 0
+        code = FAILED if args.strict and (made.decision.is_fallback or not written) else 0
+        told = self._screen.delivered(code)
+        return code if written and self._env.get(files.OUTPUT) else told  # a step has its outputs from the file
 
     def _told(self, made: Decided) -> None:
         title = f"{PROG} {arguments.PREFIX}"
@@ -68,22 +74,22 @@ class Commands:
         if label_map.usable:  # else they are problems of the matrix already
             self._screen.problems(label_map.problems)
         self._screen.problems(made.problems, "warning")
-        errors = [problem for problem in made.problems if problem.severity == "error"]
+        errors = printing.matrix_errors(made)
         if errors or made.text is None:
-            for problem in errors:
-                self._screen.complain(printing.problem_line(problem))
+            for problem, told in errors:
+                self._screen.complain(told)
                 self._screen.note("error", f"{PROG} matrix", f"{problem.message} ({problem.hint})".replace(" ()", ""))
             return FAILED
         answer = printing.armoured(made.text)
         files.append(self._env, files.OUTPUT, {MATRIX_OUTPUT: answer})
         if args.json:
             self._screen.say(answer)
-            return 0
-        told = [*(f"# {line}" for line in _used(args)), *printing.matrix_lines(made)] if args.explain else []
+            return self._screen.delivered(0)
+        more = [*(f"# {line}" for line in _used(args)), *printing.matrix_lines(made)] if args.explain else []
         for one in made.dropped:
             self._screen.complain(f"left out: config {one_line(one.config)}: {one_line(one.reason)}")
-        self._screen.lines([f"{MATRIX_OUTPUT}={answer}", *told])
-        return 0
+        self._screen.lines([f"{MATRIX_OUTPUT}={answer}", *more])
+        return self._screen.delivered(0)
 
     def label(self, args: argparse.Namespace) -> int:
         """Trace labels for what is asked, or show them in every state."""
@@ -102,7 +108,7 @@ class Commands:
         else:
             self._screen.lines([line for one in traced for line in trace.lines(one)])
         code = self._complained(trace.unserved(traced, label_map, fleets))
-        return FAILED if args.strict and made.decision.is_fallback else code
+        return self._screen.delivered(FAILED if args.strict and made.decision.is_fallback else code)
 
     def _complained(self, errors: Sequence[tuple[str, str]]) -> int:
         """Tell errors with their hints, and give the exit code."""
@@ -120,7 +126,7 @@ class Commands:
         canary = fleets.is_canary(args.repo)
         if not args.json:
             self._screen.lines(trace.table(args.labels, label_map, fleets, canary=canary))
-            return self._complained(trace.unknown(args.labels, label_map, fleets))
+            return self._screen.delivered(self._complained(trace.unknown(args.labels, label_map, fleets)))
         found = [
             {"label": label, "state": str(place), "prefix": place.prefix_for(canary=canary)}
             | {"final": asdict(trace.final(label, place, label_map, fleets, canary=canary))}
@@ -128,7 +134,7 @@ class Commands:
             for place in fleets.places
         ]
         self._screen.say(printing.document(found))
-        return self._complained(trace.unknown(args.labels, label_map, fleets))
+        return self._screen.delivered(self._complained(trace.unknown(args.labels, label_map, fleets)))
 
     def lint(self, args: argparse.Namespace) -> int:
         """Check everything that is given, and what is used by default."""
@@ -140,25 +146,31 @@ class Commands:
         for problem in problems:
             self._screen.note(problem.severity, f"{PROG} lint", problem.message, problem)
         self._screen.complain(f"checked with {', '.join(_used(args))}")
-        return FAILED if any(problem.severity == "error" for problem in problems) else 0
+        return self._screen.delivered(FAILED if any(problem.severity == "error" for problem in problems) else 0)
 
     def _linted(self, args: argparse.Namespace) -> tuple[tuple[Problem, ...], int]:
+        """Give what is wrong with each text that is there, be it its bytes, and how many were checked."""
         sources.need_yaml()
-        rollout: Rollout | None = None
-        source = ""
+        problems: list[Problem] = []
+        made = None
         if args.config is not None:
-            rollout, source = decision.read_rollout(_named(args.config))
-        found = sources.workflows(args.workflows) if args.workflows else ()
-        read = [workflows.read_workflow(sources.read(path), one_line(path)) for path in found]
-        file = sources.short(sources.fleets(args.fleets))
-        checked = 2 + (rollout is not None) + len(read)
+            config = _named("--config", args.config)
+            made = _readable(partial(decision.read_rollout, config), config, problems)
+        rollout, source = made or (None, "")
+        found = sources.workflows(_named("--workflows", args.workflows)) if args.workflows is not None else ()
+        flows = [flow for path in found if (flow := _readable(partial(_workflow, path), path, problems))]
+        checked = 2 + (args.config is not None) + len(found)
+        path = sources.fleets(args.fleets)
         try:
-            fleets = decision.read_fleets(args.fleets)
-        except ConfError as error:  # what depends on it cannot be checked
-            others = (*(rollout.problems if rollout else ()), *(one for flow in read for one in flow.problems))
-            return (placed(error.message, file, error.hint), *others), checked - 1
-        label_map = self._mapping(args.arc, fleets)
-        return check.check(Texts(fleets, label_map, rollout, source, tuple(read))), checked
+            fleets = _readable(partial(decision.read_fleets, args.fleets), path, problems)
+        except ConfError as error:
+            fleets = None
+            problems.append(placed(error.message, sources.short(path), error.hint))
+        if fleets is None:  # what depends on it cannot be checked
+            others = (*(rollout.problems if rollout else ()), *(one for flow in flows for one in flow.problems))
+            return (*problems, *others), checked - 1
+        label_map = _readable(partial(self._mapping, args.arc, fleets), sources.mapping(args.arc), problems)
+        return (*problems, *check.check(Texts(fleets, label_map, rollout, source, tuple(flows)))), checked
 
     def simulate(self, args: argparse.Namespace) -> int:
         """Try a rollout text on many users."""
@@ -168,7 +180,7 @@ class Commands:
         days = arguments.whole("--days", args.days, 1, arguments.MOST_DAYS)
         seed = arguments.whole("--seed", args.seed, 0, 10**18)
         fleets = decision.read_fleets(args.fleets)
-        rollout, source = decision.read_rollout(_named(args.config))
+        rollout, source = decision.read_rollout(_named("--config", args.config))
         self._screen.problems(rollout.problems)
         if not rollout.usable:
             self._screen.complain(f"{PROG}: error: {one_line(f'{source}: {rollout.why}', 1000)}")
@@ -179,7 +191,7 @@ class Commands:
             self._screen.say(printing.document(asdict(report) | {"is_ok": report.is_ok}))
         else:
             self._screen.lines(simulate.lines(report))
-        return 0 if report.is_ok else FAILED
+        return self._screen.delivered(0 if report.is_ok else FAILED)
 
     @staticmethod
     def _mapping(path: str, fleets: Fleets) -> LabelMap:
@@ -187,11 +199,24 @@ class Commands:
         return mapping.parse_mapping(sources.read(file), sources.short(file), fleets.pins.key if fleets.pins else "")
 
 
-def _named(config: str) -> str:
-    """Give the file that was named. Raises OptionError for none: a check of nothing would pass."""
-    if not config.strip():
-        raise OptionError("--config is blank", "most likely a variable that is not set")
-    return config
+def _named(option: str, name: str) -> str:
+    """Give the file or folder that was named. Raises OptionError for none: a check of nothing would pass."""
+    if not name.strip():
+        raise OptionError(f"{option} is blank", "most likely a variable that is not set")
+    return name
+
+
+def _readable(read: Callable[[], _Read], path: str | Path, problems: list[Problem]) -> _Read | None:
+    """Give what was read; of what is there and no text only a problem. What is not there is wrong usage."""
+    try:
+        return read()
+    except sources.NoTextError as error:
+        problems.append(placed(error.message, one_line(path), error.hint))
+        return None
+
+
+def _workflow(path: Path) -> Workflow:
+    return workflows.read_workflow(sources.read(path), one_line(path))
 
 
 def _used(args: argparse.Namespace) -> tuple[str, str]:

@@ -37,7 +37,8 @@ class RouteScreen(Screen):
     def note(self, severity: Severity, title: str, message: str, place: Problem | None = None) -> None:
         """Add an annotation to the page of the run, in a step of GitHub; elsewhere nothing."""
         if self._in_step:
-            super().complain(printing.annotation(severity, title, self._clean(one_line(message, 2000)), place))
+            told = self._clean(one_line(message, printing.LONGEST_NOTE))
+            super().complain(printing.annotation(severity, title, told, place))
 
     def warn(self, title: str, message: str, hint: str = "") -> None:
         """Tell what went wrong though the command goes on."""

@@ -17,6 +17,11 @@ _OWN = {FLEETS: Path("conf") / FLEETS, MAPPING: Path(".github") / MAPPING}
 _FOLDER = "such as --workflows .github/workflows"
 _TEXT = "give the text itself, or @FILE"
 _HINT = "name a file; write what comes out of a pipe into one first"
+_NOWHERE = "expected a file that can be read; a relative name is looked for in the working directory"
+
+
+class NoTextError(OptionError):
+    """A file is there, and no text."""
 
 
 def need_yaml() -> None:
@@ -27,20 +32,20 @@ def need_yaml() -> None:
         raise SgpuError("sgpu route needs ruamel.yaml, which is not installed", yaml_text.EXTRA) from None
 
 
-def fleets(path: str, folder: Path | None = None) -> Path:
+def fleets(path: str) -> Path:
     """Give the fleets file: the one that is named, else that of the repository, else the one of this package.
 
-    That of the repository is ``conf/runner_routing.yaml`` in ``folder``, by default the working directory.
+    That of the repository is ``conf/runner_routing.yaml`` of the working directory.
     """
-    return Path(path) if path else _own_or_default(FLEETS, folder)
+    return Path(path) if path else _own_or_default(FLEETS)
 
 
-def mapping(path: str, folder: Path | None = None) -> Path:
+def mapping(path: str) -> Path:
     """Give the label mapping: the one that is named, else that of the repository, else the one of this package.
 
-    That of the repository is ``.github/arc.yaml`` in ``folder``, by default the working directory.
+    That of the repository is ``.github/arc.yaml`` of the working directory.
     """
-    return Path(path) if path else _own_or_default(MAPPING, folder)
+    return Path(path) if path else _own_or_default(MAPPING)
 
 
 def default(name: str) -> Path:
@@ -60,12 +65,12 @@ def told(path: Path) -> str:
 
 
 def read(path: Path, most: int = LONGEST_FILE) -> str:
-    """Read a text file of at most ``most`` bytes. Raises OptionError."""
+    """Read a text file of at most ``most`` bytes. Raises OptionError; NoTextError for other bytes than UTF-8."""
     shown = one_line(path)
     try:
         if not path.is_file():  # a pipe would be waited for
             there = path.exists()
-            raise OptionError(f"{shown}: {'not a file' if there else 'no such file'}", _HINT if there else "")
+            raise OptionError(f"{shown}: {'not a file' if there else 'no such file'}", _HINT if there else _NOWHERE)
         with path.open("rb") as stream:
             data = stream.read(most + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -107,8 +112,8 @@ def workflows(folder: str) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def _own_or_default(name: str, folder: Path | None) -> Path:
-    own = (folder or Path()) / _OWN[name]
+def _own_or_default(name: str) -> Path:
+    own = _OWN[name]
     try:
         # A link that leads nowhere was meant to be there: reading it says so.
         is_there = own.exists() or own.is_symlink() or (own.parent.is_symlink() and not own.parent.exists())
@@ -138,4 +143,4 @@ def _decoded(data: bytes, shown: str, most: int) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise OptionError(f"{shown}: not UTF-8 at byte {error.start}", "save it as UTF-8") from None
+        raise NoTextError(f"{shown}: not UTF-8 at byte {error.start}", "save it as UTF-8") from None

@@ -36,6 +36,8 @@ class Texts:
 def check(texts: Texts) -> tuple[Problem, ...]:
     """Check each text by itself and against the others. One problem is told once, in the order of texts and lines."""
     problems: list[Problem] = []
+    if texts.label_map and texts.label_map.rest:
+        texts = replace(texts, label_map=texts.label_map.rest)
     if texts.rollout:
         problems += _rollout(texts.rollout, texts.rollout_source)
         problems += _names(texts.rollout, texts)
@@ -235,4 +237,4 @@ def _is_others(label: str, fleets: Fleets) -> bool:
 
 
 def _at(workflow: Workflow, use: Use, message: str, hint: str, *, warning: bool = False) -> Problem:
-    return Problem(workflow.source, use.line, "warning" if warning else "error", message, hint, use.column)
+    return Problem(workflow.source, use.line, "warning" if warning else "error", message + use.note, hint, use.column)

@@ -10,11 +10,9 @@ from pytest_sgpu.runners.routing.decision import Outcome, Step
 from pytest_sgpu.runners.routing.fleets import Fleets
 from pytest_sgpu.runners.routing.requestors import Requestor
 from pytest_sgpu.runners.routing.rollout import Experiment, Rollout
+from pytest_sgpu.runners.routing.rollout_types import ALL
 from pytest_sgpu.runners.text import one_line
 from pytest_sgpu.runners.wording import found
-
-ALL = "all"
-"""The word for every workflow, in any case."""
 
 _ALWAYS = 100.0
 
@@ -107,7 +105,7 @@ def _workflow(experiment: Experiment, name: str, case: Case) -> Step:
         return _step(name, "workflow", "off", f"{this} is excluded")
     if not listed:
         return _step(name, "workflow", "skip", f"{this} is not excluded, and none is listed")
-    if any(entry.casefold() == ALL for entry in listed):
+    if ALL in listed:
         return _step(name, "workflow", "skip", f"{this} is not excluded, and all are listed")
     if case.workflow in listed:
         return _step(name, "workflow", "skip", f"{this} is listed")

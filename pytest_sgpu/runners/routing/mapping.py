@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -37,6 +37,7 @@ class LabelMap:
     pin_lines: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     usable: bool = True
+    rest: LabelMap | None = None
 
     @cached_property
     def is_target(self) -> frozenset[str]:
@@ -77,6 +78,8 @@ def parse_mapping(text: str, source: str, pins_key: str) -> LabelMap:
     """
     try:
         root = yaml_text.parse(text, source)
+    except yaml_text.TwiceError:
+        return _with_keys_twice(text, source, pins_key)
     except yaml_text.PlacedError as error:
         return _unusable(source, Problem(source, error.line, "error", str(error), "", error.column))
     if not isinstance(root, yaml_text.Mapping):
@@ -197,6 +200,45 @@ def _flaws(
         yield "warning", message, "pin it too, or give it another target"
 
 
+def _with_keys_twice(text: str, source: str, pins_key: str) -> LabelMap:
+    """Refuse a file with keys that are there twice, and give a check the rest, where the first of them counts."""
+    try:
+        root = yaml_text.parse(text, source, lenient=True)
+    except yaml_text.PlacedError as error:
+        return _unusable(source, Problem(source, error.line, "error", str(error), "", error.column))
+    assert root is not None
+    hint = "write each key once"
+    twice = [
+        Problem(
+            source, key.line, "error", f"the key {key} is there twice, first in line {first.line}", hint, key.column
+        )
+        for first, key in sorted(_twice(root), key=lambda pair: (pair[1].line, pair[1].column))
+    ]
+    made = _Reader(source, pins_key).read(root) if isinstance(root, yaml_text.Mapping) else LabelMap(source)
+    problems = tuple(sorted((*twice, *made.problems), key=lambda problem: (problem.line, problem.column)))
+    return LabelMap(source, problems=tuple(twice), usable=False, rest=replace(made, problems=problems))
+
+
+def _twice(root: Value) -> Iterator[tuple[Text, Text]]:
+    """Give each key that is there again, behind the first of its name, wherever in the file."""
+    waiting, seen = [root], {id(root)}
+    while waiting:
+        value = waiting.pop()
+        entries = _in_order(value) if isinstance(value, yaml_text.Mapping) else ()
+        firsts: dict[str, Text] = {}
+        for key, _ in entries:
+            if firsts.setdefault(key.text, key) is not key:
+                yield firsts[key.text], key
+        inner = value.items if isinstance(value, Sequence) else tuple(child for _, child in entries)
+        waiting += [child for child in inner if id(child) not in seen]  # an alias once
+        seen.update(map(id, inner))
+
+
+def _in_order(mapping: yaml_text.Mapping) -> tuple[tuple[Text, Value], ...]:
+    """Give every entry in the order of the file, also those that a later one of the name replaced."""
+    return tuple(sorted((*mapping.replaced, *mapping), key=lambda entry: (entry[0].line, entry[0].column)))
+
+
 def _unusable(source: str, problem: Problem) -> LabelMap:
     return LabelMap(source, problems=(problem,), usable=False)
 
@@ -209,16 +251,21 @@ class _Reader:
 
     def read(self, root: yaml_text.Mapping) -> LabelMap:
         keys = (TABLE, self._pins_key) if self._pins_key else (TABLE,)
-        for key, _ in root:
-            if key.text not in keys:
+        found: dict[str, list[Value]] = {key: [] for key in keys}
+        for key, value in _in_order(root):
+            if key.text in found:
+                found[key.text].append(value)
+            else:
                 self._tell(key, f"unknown key {key}, not used", suggest(key.text, keys), severity="warning")
-        value = root.get(TABLE)
-        if not isinstance(value, yaml_text.Mapping):
-            what = f"{TABLE}: found {value}, expected a mapping of labels" if value else f"no {TABLE}: at the top"
-            self._tell(value or root, what, "label: target, one a line")
+        tables = [value for value in found[TABLE] if isinstance(value, yaml_text.Mapping)]
+        if not tables:
+            what = f"{TABLE}: found {found[TABLE][0]}, expected a mapping of labels" if found[TABLE] else ""
+            self._tell((*found[TABLE], root)[0], what or f"no {TABLE}: at the top", "label: target, one a line")
             return LabelMap(self._source, problems=tuple(self._problems), usable=False)
-        targets, lines = self._table(value)
-        pin_lines = self._pins(root.get(self._pins_key) if self._pins_key else None)
+        targets, lines = self._table([entry for table in tables for entry in _in_order(table)])
+        pin_lines: dict[str, int] = {}
+        for pins in found.get(self._pins_key, ()):
+            self._pins(pins, pin_lines)
         for label, line in pin_lines.items():
             if label not in targets:
                 hint = "; ".join(filter(None, (f"add it to {TABLE} first", suggest(label, targets))))
@@ -227,29 +274,28 @@ class _Reader:
         problems = tuple(sorted(self._problems, key=lambda problem: problem.line))
         return LabelMap(self._source, targets, frozenset(pin_lines), lines, pin_lines, problems)
 
-    def _table(self, table: yaml_text.Mapping) -> tuple[dict[str, str], dict[str, int]]:
-        names = {key.text for key, _ in table}
+    def _table(self, entries: list[tuple[Text, Value]]) -> tuple[dict[str, str], dict[str, int]]:
+        names = {key.text for key, _ in entries}
         targets: dict[str, str] = {}
         lines: dict[str, int] = {}
-        for key, value in table:
-            target = self._label(value, f"the target of {key}") if self._label(key, "a label") else None
+        for key, value in entries:
+            target = self._label(value, f"the target of {key}", key) if self._label(key, "a label") else None
             if not target:
                 continue
             if target != key.text and target in names:
                 message = f"the target {shown(target)} of {key} is a label of the table itself"
                 self._tell(value, message, "map each label to where it ends")  # else translating twice goes on
                 continue
-            targets[key.text] = target
-            lines[key.text] = key.line
+            targets.setdefault(key.text, target)
+            lines.setdefault(key.text, key.line)
         return targets, lines
 
-    def _pins(self, value: Value | None) -> dict[str, int]:
-        if value is None or (isinstance(value, Text) and scalars.resolve(value) is None):
-            return {}
+    def _pins(self, value: Value, lines: dict[str, int]) -> None:
+        if isinstance(value, Text) and scalars.resolve(value) is None:
+            return
         if not isinstance(value, Sequence):
             self._tell(value, f"{self._pins_key}: found {value}, expected a list of labels")
-            return {}
-        lines: dict[str, int] = {}
+            return
         for item in value.items:
             label = self._label(item, f"an entry of {self._pins_key}")
             if label in lines:
@@ -257,15 +303,17 @@ class _Reader:
                 self._tell(item, message, severity="warning")
             elif label:
                 lines[label] = item.line
-        return lines
 
-    def _label(self, value: Value, what: str) -> str | None:
+    def _label(self, value: Value, what: str, key: Text | None = None) -> str | None:
         if not isinstance(value, Text):
             self._tell(value, f"{what}: found {value}, expected a label")
             return None
         if not isinstance(scalars.resolve(value), str):
             written = value if value.text else "nothing"
-            self._tell(value, f"{what}: found {written}, expected a label", "put a label of digits in quotes")
+            hint = "put a label of digits, or of such a word, in quotes"
+            if not value.text:
+                hint = f"a target is missing: {key.text}: TARGET" if key else "a label is missing"
+            self._tell(value, f"{what}: found {written}, expected a label", hint)
             return None
         label = value.text
         if not label or label != label.strip() or controls(label) or len(label) > _LONGEST:

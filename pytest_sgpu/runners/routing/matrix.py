@@ -17,7 +17,9 @@ from pytest_sgpu.runners.wording import found
 MOST_JOBS = 256
 """So many jobs GitHub makes of one matrix."""
 
-_MOST_NAMED = 100
+_LONGEST_NAMED = 3500  # characters of unknown labels in one line: GitHub cuts an annotation at 4096
+_NOTHING: tuple[object, ...] = (None, [], {}, "")
+"""What an ``include`` without entries may be. No number and no flag: those are mistakes."""
 _CLOSE = 0.8  # includes, but not exclude
 _AFTERWARDS = "an expression: translate after GitHub has put a label in its place"
 
@@ -50,20 +52,28 @@ class Unknown:
 
     def __str__(self) -> str:
         """Give it as part of a message."""
-        place = f"line{'s' if len(self.lines) > 1 else ''} {', '.join(map(str, self.lines[:5]))}"
-        more = ", ..." if len(self.lines) > 5 else ""  # noqa: PLR2004
+        return self.told(5)
+
+    def told(self, most: int) -> str:
+        """Give it with at most so many of its lines."""
+        place = f"line{'s' if len(self.lines) > 1 else ''} {', '.join(map(str, self.lines[:most]))}"
+        more = ", ..." if len(self.lines) > most else ""
         return f"{shown(self.label)} ({place}{more}{'; ' if self.suggestion else ''}{self.suggestion})"
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A matrix rewritten. ``text``: one line of JSON, "" for an input without anything; None when there are errors."""
+    """A matrix rewritten. ``text``: one line of JSON, "" for an input without anything; None when there are errors.
+
+    ``refused``: the one of ``problems`` that tells of ``unknown``, with as many of them as one line holds.
+    """
 
     text: str | None
     changed: tuple[Changed, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     unknown: tuple[Unknown, ...] = ()
     problems: tuple[Problem, ...] = ()
+    refused: Problem | None = None
 
 
 def translate(text: str, source: str, prefix: str, label_map: LabelMap, fleets: Fleets) -> Translation:
@@ -115,7 +125,7 @@ class _Work:
             hint = matrix_text.SPACE if isinstance(value, str) and ":" in value else "{ include: [ ... ] }"
             raise MatrixError(f"found {_found(value)}, expected a mapping with include", 1, hint)
         if others := [key for key in value if key != "include"]:
-            self._tell_axes(others, read, is_filled=value.get("include") not in (None, []))
+            self._tell_axes(others, read, is_filled=value.get("include") not in _NOTHING)
             return matrix_text.one_line_json(value)
         return matrix_text.one_line_json({"include": self._include(value["include"], read)})
 
@@ -131,7 +141,7 @@ class _Work:
         self.tell(line, message, hint, severity="warning")
 
     def _include(self, value: object, read: MatrixText) -> object:
-        if value is None:
+        if value in _NOTHING:
             return value
         if not isinstance(value, list):
             raise MatrixError(f"include: found {_found(value)}, expected a list", read.key_lines.get("include", 1))
@@ -199,24 +209,33 @@ class _Work:
 
     def end(self, made: str | None) -> Translation:
         unknown = self._unknown_labels() if self._map.usable else ()
-        if unknown:
-            many = f"{len(unknown)} labels" if len(unknown) > 1 else "a label"
-            named = ", ".join(map(str, unknown[:_MOST_NAMED]))
-            more = f" and {len(unknown) - _MOST_NAMED} more" if len(unknown) > _MOST_NAMED else ""
-            hint = f"add to {TABLE} in {self._map.source}; what is not to be translated maps to itself"
-            self.tell(unknown[0].lines[0], f"no translation for {many}: {named}{more}", hint)
+        refused = self._refused(unknown) if unknown else None
+        self._problems += [refused] if refused else []
         is_bare = not self._prefix and any(one.resolution.rule == "translated" for one in self._changed)
         if is_bare:
             self.tell(0, "without a prefix labels name no fleet, and perhaps no runner", severity="warning")
         is_wrong = any(problem.severity == "error" for problem in self._problems)
         text = None if is_wrong else made
         problems = tuple(sorted(self._problems, key=lambda problem: (problem.severity, problem.line)))
-        return Translation(text, tuple(self._changed), tuple(self._dropped), unknown, problems)
+        return Translation(text, tuple(self._changed), tuple(self._dropped), unknown, problems, refused)
+
+    def _refused(self, unknown: Sequence[Unknown]) -> Problem:
+        named = [str(unknown[0])]
+        room = _LONGEST_NAMED - len(named[0])
+        for told in map(str, unknown[1:]):
+            room -= len(told) + 2
+            if room < 0:
+                break
+            named.append(told)
+        left = len(unknown) - len(named)
+        message = f"{untranslated(unknown)}: {', '.join(named)}{f' and {left} more' if left else ''}"
+        hint = f"add to {TABLE} in {self._map.source}; what is not to be translated maps to itself"
+        return Problem(self._source, unknown[0].lines[0], "error", message, hint)
 
     def _unknown_labels(self) -> tuple[Unknown, ...]:
         entries = enumerate(self._unknown.items())
         return tuple(
-            Unknown(label, tuple(lines), self._suggestion(label) if place < _MOST_NAMED else "")
+            Unknown(label, tuple(dict.fromkeys(lines)), self._suggestion(label) if place < MOST_JOBS else "")
             for place, (label, lines) in entries
         )
 
@@ -226,6 +245,11 @@ class _Work:
         bare = next((label[len(one) :] for one in known_prefixes(self._fleets) if label.startswith(one)), label)
         hint = suggest(bare, self._map.targets)
         return hint if hint.startswith("did you mean") else ""
+
+
+def untranslated(unknown: Sequence[Unknown]) -> str:
+    """Begin the message that tells of unknown labels."""
+    return f"no translation for {f'{len(unknown)} labels' if len(unknown) > 1 else 'a label'}"
 
 
 def _found(value: object) -> str:

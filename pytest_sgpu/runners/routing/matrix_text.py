@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from pytest_sgpu.runners.lint import yaml_text
 from pytest_sgpu.runners.lint.yaml_text import Sequence, Text, Value
-from pytest_sgpu.runners.routing import scalars
+from pytest_sgpu.runners.routing import missing_blanks, scalars
 from pytest_sgpu.runners.routing.problems import shown
 
 LIMIT = 1024 * 1024
@@ -154,8 +154,8 @@ def _entry_lines(text: str) -> tuple[int, ...]:
 def _no_yaml(text: str, error: yaml_text.PlacedError) -> MatrixError:
     for number, line in enumerate(text.splitlines(), 1):
         if number <= error.line and (tight := _TIGHT.search(line)):
-            message = f"neither YAML nor JSON: there is no space after the colon of {shown(tight[0].strip(' {[,'))}"
-            return MatrixError(message, number, SPACE)
+            message = missing_blanks.told(tight[0].strip(" {[,"))
+            return MatrixError(f"neither YAML nor JSON: {message}", number, SPACE)
     return MatrixError(str(error), error.line)
 
 
@@ -194,7 +194,7 @@ class _Plain:
         """Refuse what a missing space makes: a key with all of the entry in it, or a value with the next one."""
         is_empty = isinstance(inner, Text) and inner.plain and not inner.text
         if key.plain and (_OPENED.search(key.text) or (is_empty and ":" in key.text)):
-            raise MatrixError(f"there is no space after the colon of {key}", key.line, SPACE)
+            raise MatrixError(missing_blanks.told(key.text), key.line, SPACE)
         if not isinstance(inner, Text) or not inner.plain:
             return
         if mapping.get("runner") is None and _RUNNER_INSIDE.search(inner.text):

@@ -18,6 +18,10 @@ from pytest_sgpu.runners.routing.users import users
 __all__ = ["Experiment", "Rollout", "User", "format_rollout", "parse_rollout"]
 
 
+_NEITHER = "there are neither settings nor user lines in it"
+_EXPECTED = f"settings begin with a line experiments: and end with a line '{SEPARATOR}'; a user line begins with @"
+
+
 def parse_rollout(text: str, source: str) -> Rollout:
     """Read a rollout text; ``source`` names it in problems.
 
@@ -39,7 +43,7 @@ def parse_rollout(text: str, source: str) -> Rollout:
     people, found = users(sections.users, sections.users_line, experiments, source)
     problems += found
     if not error and not sections.settings.strip() and not people:
-        error = SettingsError("there are neither settings nor user lines in it" if text.strip() else "it is empty")
+        error = SettingsError(_NEITHER, hint=_EXPECTED) if text.strip() else SettingsError("it is empty")
     if error:
         return _unusable(error, people, problems, source)
     return Rollout(experiments, people, _ordered(problems))

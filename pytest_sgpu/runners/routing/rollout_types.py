@@ -10,6 +10,10 @@ from pytest_sgpu.runners.routing.problems import Problem
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")  # of an experiment; to be matched in full
 NAME_EXPECTED = "letters and digits, and within them also - and _"
+ALL = "ALL"
+"""Every workflow, in a list of them. In another case it is the name of one, as all names are exact (Q54)."""
+
+_MOST_VISIBLE = 240  # characters; less is shown of a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,14 @@ class User:
     out: frozenset[str] = frozenset()
     out_of_all: bool = False
     line: int = field(default=0, compare=False)
+
+
+def visible(text: str) -> str:
+    """Give a name with what cannot be seen in it written as an escape, so that a message shows what is wrong."""
+    start = text[:_MOST_VISIBLE]
+    if start.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in start)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ _MOST_TOLD = 100
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`]*)[ \t]*")
 _LONGEST_FENCE = 200  # characters; a line of one sign without end is none, and slow to look at
 _FENCE_WORDS = ("", "yaml", "yml", "json")
+_MARK = re.compile(r"\A\s*\ufeff+")  # a byte order mark; behind empty lines it comes from texts put together
 _EXPERIMENTS = re.compile(r"""["']?experiments["']?[ \t]*:""", re.IGNORECASE)  # in another case it is told
 _ENDS = " \t`"  # what may stand around the settings
 _ALONE = f"only a line that is '{SEPARATOR}' alone ends the settings"
@@ -38,7 +39,8 @@ def count_lines(text: str) -> int:
 
 def cut(text: str, source: str) -> Sections:
     """Cut at the first line that is ``---`` alone. Without one it is all settings, or all users; raises nothing."""
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    text = _MARK.sub(lambda found: found[0].rstrip("\ufeff"), text)
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     problems: list[Problem] = []
 
     def warn(line: int, message: str, hint: str = "", *, mistake: bool = False) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pytest_sgpu.runners.lint import yaml_text
 from pytest_sgpu.runners.lint.yaml_text import Mapping, Sequence, Text, Value
 from pytest_sgpu.runners.routing.problems import Problem, Severity, shown, suggest
-from pytest_sgpu.runners.routing.rollout_types import NAME, NAME_EXPECTED, Experiment
+from pytest_sgpu.runners.routing.rollout_types import ALL, NAME, NAME_EXPECTED, Experiment, visible
 from pytest_sgpu.runners.routing.scalars import kind, number, resolve
 
 LARGEST = 96 * 1024
@@ -17,7 +17,7 @@ they are made of, a decision takes less than 2 s; also with 100,000 users in 10 
 
 _KEY = "experiments"
 _FIELDS = ("rollout_perc", "all_branches", "default", "workflows")
-_PERCENT_TWINS = ("rollout_percent", "rollout_percentage")
+_PERCENT_TWINS = ("rollout_percent", "rollout_percentage", "percent", "percentage")
 _WHOLE = 100.0
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*%?")
 
@@ -37,7 +37,7 @@ def experiments(text: str, source: str) -> tuple[dict[str, Experiment], list[Pro
     if len(text) > LARGEST:
         raise SettingsError(f"the settings have {len(text)} characters, at most {LARGEST} are read")
     try:
-        root = yaml_text.parse(text, source, lenient=True)
+        root = yaml_text.parse(text, source, lenient=True, local=True)
     except yaml_text.PlacedError as error:
         raise SettingsError(str(error), error.line, _hint(text, error.line), error.column) from None
     reader = _Settings(source)
@@ -85,6 +85,7 @@ class _Settings:
         if not found.entries:
             self.tell("warning", found, f"{_KEY} is empty")
         self.repeats(found)
+        self.twins(found)
         made = (self.one(key, body) for key, body in found)
         return {each.name: each for each in made if each}
 
@@ -93,12 +94,22 @@ class _Settings:
         for key, _ in root:
             hint = suggest(key.text, [_KEY])
             if hint.startswith("did"):
-                return SettingsError(f"the settings have no key {_KEY}, only {key}", key.line, hint, key.column)
+                message = f"the settings have no key {_KEY}, only {_seen(key)}"
+                return SettingsError(message, key.line, hint, key.column)
         return SettingsError(f"the settings have no key {_KEY}", root.line)
 
     def repeats(self, mapping: Mapping) -> None:
         for key in mapping.repeated:
             self.tell("error", key, f"{key} is there again further down; the last one counts", "keep one of them")
+
+    def twins(self, mapping: Mapping) -> None:
+        """Tell names that differ in case only: they are exact, so a user line or a workflow may mean the other one."""
+        first: dict[str, Text] = {}
+        for key, _ in mapping:
+            other = first.setdefault(key.text.casefold(), key)
+            if other is not key:
+                message = f"{_seen(key)} and {_seen(other)} of line {other.line} differ in case only, and are two"
+                self.tell("warning", key, message, "names are exact: give one of them another name")
 
     def one(self, key: Text, body: Value) -> Experiment | None:
         name = key.text
@@ -111,7 +122,8 @@ class _Settings:
             )
             return None
         if not NAME.fullmatch(name):
-            self.tell("error", key, f"{key} is no name of an experiment; it is left out", f"expected {NAME_EXPECTED}")
+            message = f"{_seen(key)} is no name of an experiment; it is left out"
+            self.tell("error", key, message, f"expected {NAME_EXPECTED}")
             return None
         if isinstance(body, Text) and resolve(body) is None:
             return Experiment(name, line=key.line)
@@ -134,11 +146,11 @@ class _Settings:
     def unknown(self, name: str, key: Text) -> None:
         if key.text.casefold().replace("-", "_") in _PERCENT_TWINS:
             hint = 'the percentage is "rollout_perc"; as it stands nobody is rolled out'
-            self.tell("error", key, f"{name}: unknown field {key} is not read", hint)
+            self.tell("error", key, f"{name}: unknown field {_seen(key)} is not read", hint)
             return
         hint = suggest(key.text, _FIELDS)
         severity: Severity = "error" if hint.startswith("did") else "warning"
-        self.tell(severity, key, f"{name}: unknown field {key} is not read", hint)
+        self.tell(severity, key, f"{name}: unknown field {_seen(key)} is not read", hint)
 
     def wrong(self, name: str, what: str, place: Value, wanted: tuple[str, str], hint: str = "") -> None:
         message = f"{name}: {what} is {_named(place)}, expected {wanted[0]}; {wanted[1]}"
@@ -197,6 +209,9 @@ class _Settings:
 
     def workflow(self, name: str, entry: str, place: Value) -> str:
         if not entry.startswith("-"):
+            if entry != ALL and entry.casefold() == ALL.casefold():
+                message = f"{name}: {shown(entry)} names a workflow; every workflow is {ALL}"
+                self.tell("warning", place, message, f"write {ALL}, or leave workflows out")
             return entry
         bare = entry[1:].strip()
         if not bare:
@@ -211,6 +226,10 @@ def _flag_hint(found: Value) -> str:
     if word in {"yes", "on", "y", "1", "true"}:
         return "write true, without quotes"
     return "write false, without quotes" if word in {"no", "off", "n", "0", "false"} else ""
+
+
+def _seen(key: Text) -> str:
+    return shown(visible(key.text))
 
 
 def _named(value: Value) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,6 +18,8 @@ from pytest_sgpu.runners.text import one_line
 
 _NONE = "none"
 _TITLE = 11  # columns
+_WIDE = 80  # columns
+_LEAST = 30  # columns of a text, also where names of states are long
 _NEAR = 0.8  # of the characters, in order
 _MOST_COMPARED = 500  # as for every suggestion
 
@@ -98,23 +101,27 @@ def unserved(traced: Iterable[LabelTrace], label_map: LabelMap, fleets: Fleets) 
         if one.final.rule == "unknown":
             told += unknown([one.label], label_map, fleets)
         elif not one.final.is_served:
-            message = f"no runner can serve {shown(one.final.label)}, where {shown(one.label)} ends"
+            message = f"no runner can serve {shown(one.final.label)}, which {shown(one.label)} becomes there"
             told.append((message, "without a rollout text every state is shown"))
     return list(dict.fromkeys(told))
 
 
 def lines(traced: LabelTrace) -> list[str]:
-    """Give a trace as text: the label, its steps, where it ends, warnings."""
+    """Give a trace as text, at most 80 columns wide: the label, its steps, where it ends, warnings."""
     text = [f"label {one_line(traced.label)}"]
     for step in traced.steps:
-        text.append(f"  {step.number} {step.title:<{_TITLE}} {step.text}")
-        text += [f"    {'':<{_TITLE}} {detail}" for detail in step.details]
-    text.append(f"  = {one_line(traced.final.label) or f'no label: {traced.final.text}'}")
-    return [*text, *(f"  ! {warning}" for warning in traced.final.warnings)]
+        text += _wrapped(f"  {step.number} {step.title:<{_TITLE}} ", step.text)
+        for detail in step.details:
+            text += _wrapped(f"    {'':<{_TITLE}} ", detail, deeper=2)
+    ends = one_line(traced.final.label)
+    text += [f"  = {ends}"] if ends else _wrapped("  = ", f"no label: {traced.final.text}")
+    for warning in traced.final.warnings:
+        text += _wrapped("  ! ", warning)
+    return text
 
 
 def table(labels: Sequence[str], label_map: LabelMap, fleets: Fleets, *, canary: bool = False) -> list[str]:
-    """Give every label in every prefix state as text, a line for each state."""
+    """Give every label in every prefix state as text, a line for each state; what is long goes on below, indented."""
     states = [(str(place), place.prefix_for(canary=canary) or '""', place) for place in fleets.places]
     wide = max(len(name) for name, _, _ in states)
     prefix_wide = max(len(prefix) for _, prefix, _ in states)
@@ -123,9 +130,28 @@ def table(labels: Sequence[str], label_map: LabelMap, fleets: Fleets, *, canary:
         text.append(f"label {one_line(label)}")
         for name, prefix, place in states:
             found = final(label, place, label_map, fleets, canary=canary)
-            text.append(f"  {name:<{wide}}  {prefix:<{prefix_wide}}  {one_line(found.label) or found.text}")
-            text += [f"  {'':<{wide}}  {'':<{prefix_wide}}  ! {warning}" for warning in found.warnings]
+            head, ends = f"  {name:<{wide}}  {prefix:<{prefix_wide}}  ", one_line(found.label)
+            text += [f"{head}{ends}"] if ends else _wrapped(head, found.text)
+            for warning in found.warnings:
+                text += _wrapped(f"{'':<{len(head)}}! ", warning)
     return text
+
+
+def _wrapped(head: str, text: str, deeper: int = 0) -> list[str]:
+    """Give ``text`` behind ``head``, and what is long below, indented as far and ``deeper``; words stay whole.
+
+    No further line begins with what a CI service would hear as a command.
+    """
+    held = text.replace(" ::", "\xa0::").replace(" ##", "\xa0##")
+    made = textwrap.wrap(
+        held,
+        max(_WIDE, len(head) + _LEAST),
+        initial_indent=head,
+        subsequent_indent=" " * (len(head) + deeper),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace("\xa0", " ") for line in made]
 
 
 def _final(

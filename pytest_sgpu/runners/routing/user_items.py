@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from pytest_sgpu.runners.routing.problems import Severity, shown
-from pytest_sgpu.runners.routing.rollout_types import NAME, NAME_EXPECTED
+from pytest_sgpu.runners.routing.rollout_types import NAME, NAME_EXPECTED, visible
 
 MOST_ITEMS = 1000  # of one user
 DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212"  # editors make others of a hyphen
@@ -107,7 +107,7 @@ def faults(login: str, rest: str) -> Iterator[Fault]:
         match = _ITEM.fullmatch(part)
         if not match:
             if part.strip():
-                what = f"{login}: {shown(part.strip())} names no experiment; it is left out"
+                what = f"{login}: {shown(visible(part.strip()))} names no experiment; it is left out"
                 yield Fault("error", what, f"expected {NAME_EXPECTED}")
             continue
         dash, name, amount = match.groups()

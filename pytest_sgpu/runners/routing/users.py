@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pytest_sgpu.runners.routing import user_items
 from pytest_sgpu.runners.routing.problems import Problem, shown, suggest
-from pytest_sgpu.runners.routing.rollout_types import User
+from pytest_sgpu.runners.routing.rollout_types import User, visible
 from pytest_sgpu.runners.routing.sections import is_fence, is_separator
 from pytest_sgpu.runners.routing.user_items import COMMENT, DASHES, MOST_ITEMS, Amounts, Fault, Items
 
@@ -18,7 +18,9 @@ _BOT = r"(?:\[[Bb][Oo][Tt]\])?"
 _LONGEST_PLAIN = 39
 _LOGIN = re.compile(rf"[A-Za-z0-9_-]{{1,{_LONGEST_PLAIN}}}{_BOT}")
 _DASHED = re.compile(r"-[- \t]*(?=#?@)")
-_COMMENTED_USER = re.compile(rf"#+\s+@[\w-]+{_BOT}\s*(,.*)?")
+_COMMENTED_USER = re.compile(rf"#+\s*@[\w-]+{_BOT}\s*(,.*)?")
+_MARKED = re.compile(r"(?:(?:[^\w\s@#<(\[]|\d{1,9}[.)]|\[[ xX]?\])\s*)+#?@")  # a list, a quote, code, but no prose
+_LONGEST_MARK = 100
 _NO_SIGN = re.compile(r"[\w-]+(?:,[^\s,]+)+")
 _MOST_HINTS = 20
 _MOST_TOLD = 200_000  # items of lines in which each fault is told, which takes a microsecond an item
@@ -28,7 +30,7 @@ _LONGEST_LINE = 10_000  # of what may have been meant as a user line
 
 _WRITE = "write @LOGIN for a user, #@LOGIN to opt one out of everything"
 _DASH = Fault("warning", "the bullet '-' before a user is passed over")
-_BULLET = Fault("warning", "no user line, since a bullet stands before it: {}", _WRITE, mistake=True)
+_BULLET = Fault("warning", "no user line, since a bullet or another sign stands before it: {}", _WRITE, mistake=True)
 _OTHER_DASH = Fault("error", "neither opted in nor out: {}; the line is left out", _WRITE)
 _SECOND = Fault("warning", "a second line {}: what follows is still read as user lines")
 _COMMENT = Fault(
@@ -129,7 +131,7 @@ class _Reader:
         if len(self.problems) >= MOST_PROBLEMS:
             self.untold += 1
             return
-        message = fault.message.replace("{}", shown(text)) if text else fault.message
+        message = fault.message.replace("{}", shown(visible(text))) if text else fault.message
         self.problems.append(Problem(self.source, line, fault.severity, message, fault.hint, mistake=fault.mistake))
 
     def line(self, text: str, number: int) -> None:
@@ -165,10 +167,9 @@ class _Reader:
         if len(text) <= _LONGEST_LINE and _NO_SIGN.fullmatch(text):
             self.tell(number, _NO_USER, text)
         elif "@" in text:
-            is_meant = text[1:].lstrip().startswith(("@", "#@"))
-            if is_meant and text[0] in DASHES:
+            if text[0] in DASHES and text[1:].lstrip().startswith(("@", "#@")):
                 self.tell(number, _OTHER_DASH, text)
-            elif is_meant and text[0] in "*+":
+            elif _MARKED.match(text, 0, _LONGEST_MARK):
                 self.tell(number, _BULLET, text)
             elif not is_fence(text):
                 self.tell(number, _PROSE, text)

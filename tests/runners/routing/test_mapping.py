@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_sgpu.runners.routing.check import Texts, check
 from pytest_sgpu.runners.routing.fleets import parse_fleets
 from pytest_sgpu.runners.routing.mapping import (
     LabelMap,
@@ -103,6 +104,58 @@ def test_q70_an_entry_that_is_wrong_costs_itself(entry, what):
     (problem,) = read.problems
     assert (problem.line, problem.severity) == (6, "error")
     assert problem.message.startswith(what)
+
+
+def test_q70_a_key_that_is_there_twice_hides_nothing_from_a_check():
+    text = SMALL.replace("  partner:", "  big: [x]\n  small: l-x86iavx512-8-64\n  late: X-1\n  partner:")
+    text += "runner_mapping:\n  other: mt-l-x86iavx512-2-4\n"
+    read = small(text)
+    assert (read.usable, dict(read.targets)) == (False, {}), "nothing is routed by it"
+    assert [str(problem) for problem in read.problems] == [
+        "arc.yaml:5: error: the key 'big' is there twice, first in line 4 (write each key once)",
+        "arc.yaml:6: error: the key 'small' is there twice, first in line 2 (write each key once)",
+        "arc.yaml:10: error: the key 'runner_mapping' is there twice, first in line 1 (write each key once)",
+    ]
+    told = [str(problem) for problem in check(Texts(FLEETS, read)) if problem.source == "arc.yaml"]
+    assert [line.partition(" (")[0] for line in told] == [
+        "arc.yaml:5: error: the key 'big' is there twice, first in line 4",
+        "arc.yaml:5: error: the target of 'big': found a list, expected a label",
+        "arc.yaml:6: error: the key 'small' is there twice, first in line 2",
+        "arc.yaml:7: error: the target 'X-1' of 'late' does not fit the grammar",
+        "arc.yaml:10: error: the key 'runner_mapping' is there twice, first in line 1",
+        "arc.yaml:11: error: the target 'mt-l-x86iavx512-2-4' has the prefix 'mt-'",
+    ]
+    rest = read.rest
+    assert rest
+    assert rest.targets["small"] == "l-x86iavx512-2-4", "the first counts"
+
+
+def test_q70_a_key_twice_in_what_is_no_table_is_told_too():
+    read = small(
+        "runner_mapping: {a: {x: 1, x: 2}, b: l-x86iavx512-2-4}\nmeta_only_runners: [b]\nmeta_only_runners: [c]\n"
+    )
+    assert read.rest
+    assert [problem.message for problem in read.rest.problems] == [
+        "the target of 'a': found a mapping, expected a label",
+        "the key 'x' is there twice, first in line 1",
+        "meta_only_runners: 'c' has no mapping",
+        "the key 'meta_only_runners' is there twice, first in line 2",
+    ]
+    assert not small("- {a: 1, a: 2}\n").usable
+
+
+@pytest.mark.parametrize(
+    ("entry", "hint"),
+    [
+        ("bad:", "a target is missing: bad: TARGET"),
+        ("bad: 12", "put a label of digits, or of such a word, in quotes"),
+        ("12: x", "put a label of digits, or of such a word, in quotes"),
+        ("bad: null", "put a label of digits, or of such a word, in quotes"),
+    ],
+)
+def test_q70_the_hint_is_that_of_what_is_wrong(entry, hint):
+    (problem,) = small(f"runner_mapping:\n  {entry}\n").problems
+    assert problem.hint == hint
 
 
 def test_q70_keys_that_nobody_knows_are_told():

@@ -198,6 +198,10 @@ def test_q83_what_does_not_print_is_escaped(value):
         ("{include: }", '{"include": null}'),
         ("{include: []}", '{"include": []}'),
         ('{"include":[]}', '{"include": []}'),
+        ('{"include": {}}', '{"include": {}}'),
+        ("{include: { }}", '{"include": {}}'),
+        ('{"include": ""}', '{"include": ""}'),
+        ("include: ''", '{"include": ""}'),
     ],
 )
 def test_q84_nothing_is_passed_on_as_nothing(text, emitted):
@@ -213,6 +217,8 @@ def test_q84_nothing_is_passed_on_as_nothing(text, emitted):
         ('{"a": 1}', '{"a": 1}', 1, "'a'"),
         ('{"include": [], "a": 1}', '{"include": [], "a": 1}', 1, "'a'"),
         ('{"a": 1, "include": []}', '{"a": 1, "include": []}', 1, "'a'"),
+        ('{"a": 1, "include": {}}', '{"a": 1, "include": {}}', 1, "'a'"),
+        ('{include: "", a: 1}', '{"include": "", "a": 1}', 1, "'a'"),
         (
             "include:\npython: [3.10, on]\nos: [a]",
             '{"include": null, "python": [3.10, "on"], "os": ["a"]}',
@@ -307,11 +313,27 @@ def test_q86_lines_of_json_are_known():
     assert [(one.label, one.lines) for one in run(text).unknown] == [("x", (6,)), ("y", (7,))]
 
 
+def test_q86_a_line_is_named_once_for_a_label():
+    text = "include: [{runner: x}, {runner: x},\n{runner: x}, {runner: y}, {runner: x}]"
+    assert [(one.label, one.lines) for one in run(text).unknown] == [("x", (1, 2)), ("y", (2,))]
+    assert "'x' (line 1) (add to" in wrong("include: [{runner: x}, {runner: x}]")
+
+
 def test_q86_a_thousand_unknown_labels_are_one_error_of_some_length():
     text = json.dumps({"include": [{"runner": f"no.{number}"} for number in range(1000)]})
-    assert wrong(text).count("(line 1") == 100
-    assert "no translation for 1000 labels: 'no.0'" in wrong(text)
-    assert " and 900 more (add to" in wrong(text)
+    assert "no translation for 1000 labels: 'no.0' (line 1), 'no.1' (line 1), " in wrong(text)
+    named = wrong(text).count("(line 1")
+    assert 150 < named < 250
+    assert f" and {1000 - named} more (add to" in wrong(text)
+    assert len(wrong(text)) < 4000
+    assert len(run(text).unknown) == 1000
+
+
+def test_q86_twenty_labels_of_some_length_are_in_one_line():
+    text = "include:\n" + "".join(f"- {{runner: linux.g5.4xlarge.nvidia.gp{n}}}\n" for n in range(20))
+    assert wrong(text).count("did you mean") == 20
+    assert run(text).refused in run(text).problems
+    assert run(FLOW).refused is None
 
 
 @pytest.mark.parametrize(
@@ -369,7 +391,10 @@ def test_q87_spaces_make_the_seeds_own_check_work():
         ("false", "1: error: found false, expected a mapping with include"),
         ("\n{include: x}", '2: error: include: found "x", expected a list'),
         ("include:\n  runner: linux.large", "1: error: include: found a mapping, expected a list"),
-        ('{"include": {}}', "1: error: include: found a mapping, expected a list"),
+        ('{"include": {"a": 1}}', "1: error: include: found a mapping, expected a list"),
+        ('{"include": false}', "1: error: include: found false, expected a list"),
+        ("{include: 0}", "1: error: include: found the number 0, expected a list"),
+        ("{include: ' '}", "1: error: include: found a blank text, expected a list"),
         ("{include: [\nlinux.large]}", '2: error: found "linux.large", expected an entry such as'),
         ("{include: [[]]}", "1: error: found an empty list, expected an entry such as"),
         ('{"include": [\n1]}', "2: error: found the number 1, expected an entry such as"),
@@ -383,7 +408,8 @@ def test_q87_spaces_make_the_seeds_own_check_work():
         (entry('runner: " "'), "1: error: runner: found a blank text, expected a label"),
         ("include: [{}]\npython: [3]\nos: [a]", "2: error: found 'python', 'os' beside include, and only include is"),
         ('{"include": [1], "exclude": []}', "1: error: found 'exclude' beside include, and only include is"),
-        ('{"a": 1, "include": {}}', "1: error: found 'a' beside include, and only include is translated"),
+        ('{"a": 1, "include": {"b": 1}}', "1: error: found 'a' beside include, and only include is translated"),
+        ('{"a": 1, "include": false}', "1: error: found 'a' beside include, and only include is translated"),
         ("include:\n\t- {}", "2: error: no valid YAML: "),
         ('{"include": [}', "1: error: no valid YAML: "),
         ("include: []\n---\ninclude: []", "2: error: no valid YAML: "),

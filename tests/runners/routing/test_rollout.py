@@ -68,6 +68,8 @@ DOCUMENTS = [  # text, experiments, users, severities of the problems
     ("blanks around the separator", f"{SETTINGS} \t--- \n@alice,lf", BOTH, ALICE, ""),
     ("carriage returns", f"{SETTINGS}---\n@alice,lf\n".replace("\n", "\r\n"), BOTH, ALICE, ""),
     ("byte order mark", f"\ufeff{SETTINGS}---\n@alice,lf\n", BOTH, ALICE, ""),
+    ("byte order mark behind blanks", f" \n\t\r\n\ufeff\ufeff{SETTINGS}---\n@alice,lf\n", BOTH, ALICE, ""),
+    ("byte order mark in a fence", f"\ufeff{TICKS}\n{SETTINGS}{TICKS}\n---\n@alice,lf\n", BOTH, ALICE, ""),
     ("separator in a comment", f"# --- fleets ---\n{SETTINGS}---\n@alice,lf", BOTH, ALICE, "W"),
     ("separator after a value", SETTINGS.replace("25", "25 # --- was 20") + "---\n@alice,lf", BOTH, ALICE, "W"),
     ("a comment of dashes alone", f"#---\n{SETTINGS}---\n@alice,lf", BOTH, ALICE, "W"),
@@ -208,8 +210,10 @@ def test_q06_prose_around_the_fence_is_told():
 UNUSABLE = [  # text, part of the reason, part of the hint
     ("", "empty", ""),
     (" \n\t\r\n", "empty", ""),
-    ("<html>Not Found</html>", "neither", ""),
-    ("---\n", "neither", ""),
+    ("<html>Not Found</html>", "neither", "begin with a line experiments: and end with a line '---'"),
+    ("expriments:\n  lf: {rollout_perc: 25}\n", "neither", "begin with a line experiments: and end with a line '---'"),
+    ('{"experiments": {"lf": {"rollout_perc": 25}}}', "neither", "begin with a line experiments: and end with a line"),
+    ("---\n", "neither", "a user line begins with @"),
     ("experiments: [\n---\n@alice,lf", "no valid YAML", ""),
     ("experiments:\n\tlf:\n---\n@alice,lf", "no valid YAML", "spaces"),
     (f"Our fleets\n{SETTINGS}---\n@alice,lf", "no valid YAML", ""),
@@ -226,7 +230,13 @@ UNUSABLE = [  # text, part of the reason, part of the hint
     ("- lf\n---\n@alice,lf", "the settings are a list", ""),
     ("experiments: {lf: *nobody}\n---\n@alice,lf", "no valid YAML", ""),
     ("experiments: &a {lf: *a}\n---\n@alice,lf", "contains itself", ""),
-    ("experiments: {[1]: {}}\n---\n@alice,lf", "a key is no text", ""),
+    (
+        f"{TICKS}\n\ufeffexperiments: {{}}\n---\n@alice,lf",
+        "no key experiments, only '\\ufeffexperiments'",
+        'did you mean "experiments"?',
+    ),
+    ("experiments: !x {lf: {}}\n---\n@alice,lf", "experiments is a value with the tag !x", ""),
+    ("!x\nexperiments: {lf: {}}\n---\n@alice,lf", "the settings are a value with the tag !x", ""),
     ("experiments: {lf: \x00}\n---\n@alice,lf", "no valid YAML", ""),
     ("a: " + "[" * 3000 + "\n---\n@alice,lf", "", ""),
     ("experiments: {}\n" + "# \n" * 100_000 + "---\n@alice,lf", f"characters, at most {LARGEST}", ""),
@@ -271,20 +281,72 @@ NAMES = [  # as written, the name or None when it costs the experiment
     ('""', None),
     ("<<", None),
     ("a.b", None),
+    ("[a]", None),
+    ("{a: b}", None),
+    ("? [a, b]\n  ", None),
+    ("!foo x", None),
+    ("!foo &a x", None),
+    ("!!str x", "x"),
+    ("!!binary eA==", None),
+    ("x\u200b", None),
 ]
 
 
 @pytest.mark.parametrize(("written", "name"), NAMES)
 def test_q08_a_bad_name_costs_its_experiment_alone(written, name):
-    rollout = parse(f"experiments:\n  lf: {{rollout_perc: 25}}\n  {written}: {{rollout_perc: 1}}\n  z:\n---\n")
-    assert list(rollout.experiments) == ["lf", *([name] if name else []), "z"]
+    rollout = parse(f"experiments:\n  lf: {{rollout_perc: 25}}\n  {written}: {{rollout_perc: 1}}\n  o:\n---\n")
+    assert list(rollout.experiments) == ["lf", *([name] if name else []), "o"]
     assert severities(rollout) == ("" if name else "E")
     assert all(one.line == 3 for one in rollout.problems)
 
 
-@pytest.mark.parametrize("body", ["25", "text", "[rollout_perc]", '""', "true"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("25", "text", "[rollout_perc]", '""', "true", "!foo {rollout_perc: 1}", "!foo", "!!binary aGk=", "!foo [a]"),
+        *("!!python/object:os.system {a: b}", "!!set {a}", "&a !foo {rollout_perc: !bar 1}"),
+    ],
+)
 def test_q08_a_body_that_is_no_mapping_costs_its_experiment_alone(body):
     assert one_experiment(body) == (None, "E")
+
+
+def test_q08_a_tag_and_a_key_that_is_no_text_are_told_in_their_place():
+    rollout = parse("experiments:\n  lf: {rollout_perc: !foo 100}\n  x: !bar {}\n  ? [a]\n  : {}\n  arc:\n---\n")
+    assert list(rollout.experiments.values()) == [Experiment("lf"), Experiment("arc")]
+    assert [str(one) for one in rollout.problems] == [
+        (
+            "rollout.txt:2: error: lf: rollout_perc is a value with the tag !foo, expected a number from 0 to 100; "
+            "0 is taken"
+        ),
+        "rollout.txt:3: error: x is a value with the tag !bar, expected a mapping of fields; it is left out",
+        (
+            "rollout.txt:4: error: '[a]' is no name of an experiment; it is left out (expected letters and digits, "
+            "and within them also - and _)"
+        ),
+    ]
+
+
+def test_q08_what_cannot_be_seen_in_a_name_is_shown():
+    rollout = parse("experiments:\n  l\u200bf: {}\n  x: {\u200brollout_perc: 5}\n---\n@u\u200b,x\n@v,\xa0x\ufeff\n")
+    assert [one.message.partition(";")[0] for one in rollout.problems] == [
+        r"'l\u200bf' is no name of an experiment",
+        r"x: unknown field '\u200brollout_perc' is not read",
+        r"'u\u200b' is no login",
+        r"v: 'x\ufeff' names no experiment",
+        "the line of v names no experiment",
+    ]
+
+
+def test_q08_names_that_differ_in_case_only_are_told():
+    rollout = parse("experiments:\n  lf: {rollout_perc: 25}\n  Lf: {rollout_perc: 5}\n---\n")
+    assert rollout.experiments == {"lf": LF, "Lf": Experiment("Lf", 5.0)}
+    assert [str(one) for one in rollout.problems] == [
+        (
+            "rollout.txt:3: warning: 'Lf' and 'lf' of line 2 differ in case only, and are two (names are exact: give "
+            "one of them another name)"
+        )
+    ]
 
 
 FIELDS = [  # body, experiment, severities
@@ -325,6 +387,14 @@ FIELDS = [  # body, experiment, severities
     ("{rollout_perc: true}", Experiment("x"), "E"),
     ("{rollout_perc: [25]}", Experiment("x"), "E"),
     ("{rollout_perc: {a: 1}}", Experiment("x"), "E"),
+    ("{rollout_perc: !foo 25}", Experiment("x"), "E"),
+    ("{rollout_perc: 25, default: !foo false}", Experiment("x", 25.0), "E"),
+    ("{workflows: !foo pull}", Experiment("x"), "E"),
+    ("{workflows: [!foo pull, trunk]}", Experiment("x", workflows=("trunk",)), "E"),
+    ("{[rollout_perc, 25]: 25}", Experiment("x"), "E"),
+    ("{? [a] : 1, ? {a: b} : 1, rollout_perc: 5}", Experiment("x", 5.0), "WW"),
+    ("{!foo rollout_perc: 25}", Experiment("x"), "E"),
+    ("{owner: !foo me}", Experiment("x"), "W"),
     ('{rollout_perc: "25", default: false}', Experiment("x", default=False), "E"),
     ("{all_branches: true}", Experiment("x", all_branches=True), ""),
     ("{all_branches: True}", Experiment("x", all_branches=True), ""),
@@ -339,6 +409,10 @@ FIELDS = [  # body, experiment, severities
     ("{default: ~}", Experiment("x"), "W"),
     ("{rollout_percent: 25}", Experiment("x"), "E"),
     ("{rollout-percentage: 25}", Experiment("x"), "E"),
+    ("{percent: 25}", Experiment("x"), "E"),
+    ("{Percentage: 25}", Experiment("x"), "E"),
+    ("{perc: 25}", Experiment("x"), "E"),
+    ("{rollout: 25}", Experiment("x"), "E"),
     ("{Rollout_Perc: 25}", Experiment("x"), "E"),
     ("{defualt: false}", Experiment("x"), "E"),
     ("{restrict_runners: true}", Experiment("x"), "W"),
@@ -349,7 +423,10 @@ FIELDS = [  # body, experiment, severities
     ("{workflows: ' pull , , my trunk,'}", Experiment("x", workflows=("pull", "my trunk")), ""),
     ("{workflows: [pull, trunk]}", Experiment("x", workflows=("pull", "trunk")), ""),
     ("{workflows: ['build, test']}", Experiment("x", workflows=("build, test",)), ""),
-    ("{workflows: all}", Experiment("x", workflows=("all",)), ""),
+    ("{workflows: all}", Experiment("x", workflows=("all",)), "W"),
+    ("{workflows: [pull, All]}", Experiment("x", workflows=("pull", "All")), "W"),
+    ("{workflows: ALL}", Experiment("x", workflows=("ALL",)), ""),
+    ("{workflows: '-all, all-of-it'}", Experiment("x", workflows=("-all", "all-of-it")), ""),
     ("{workflows: 'ALL,- pull'}", Experiment("x", workflows=("ALL", "-pull")), ""),
     ("{workflows: [-pull]}", Experiment("x", workflows=("-pull",)), ""),
     ("{workflows: on}", Experiment("x", workflows=("on",)), ""),
@@ -380,6 +457,7 @@ def test_q09_an_experiment_without_a_body_has_every_default():
     ("field", "hint"),
     [
         ("rollout_percent", 'the percentage is "rollout_perc"; as it stands nobody is rolled out'),
+        ("percentage", 'the percentage is "rollout_perc"; as it stands nobody is rolled out'),
         ("all_branch", 'did you mean "all_branches"?'),
         ("WORKFLOWS", 'did you mean "workflows"?'),
         ("owner", "known are: rollout_perc, all_branches, default, workflows"),
@@ -417,6 +495,13 @@ def test_q13_a_flag_is_true_or_false_and_no_other_word(word, hint):
 def test_q14_workflows_over_several_lines():
     rollout = parse("experiments:\n  x:\n    workflows: |\n      pull\n      trunk, -lint\n---\n")
     assert rollout.experiments["x"].workflows == ("pull", "trunk", "-lint")
+
+
+def test_q54_every_workflow_in_another_case_is_told():
+    (problem,) = parse("experiments:\n  x:\n    workflows: pull, all\n---\n").problems
+    assert str(problem) == (
+        "rollout.txt:3: warning: x: 'all' names a workflow; every workflow is ALL (write ALL, or leave workflows out)"
+    )
 
 
 def test_q15_the_last_of_equal_keys_counts_and_the_others_are_told():
@@ -521,7 +606,9 @@ USERS = [  # line, user or None, severities
     ("## Opted in", None, ""),
     ("# by @admin: ask me", None, ""),
     ("# @u,lf", None, "W"),
-    ("##@u,lf", None, ""),
+    ("##@u,lf", None, "W"),
+    ("###@u", None, "W"),
+    ("##@u lf", None, ""),
     ("see @admin", None, "W"),
     ("Users, one per line:", None, ""),
     ("<!-- note -->", None, ""),
@@ -532,6 +619,9 @@ USERS = [  # line, user or None, severities
     (TICKS, None, ""),
     (TICKS + "text", None, ""),
     ("\x1b[31m@u,lf", None, "W"),
+    ("<!-- @u,lf -->", None, "W"),
+    ("(@u knows more)", None, "W"),
+    ("[@u](link)", None, "W"),
 ]
 
 
@@ -579,13 +669,20 @@ def test_q21_a_dash_is_passed_over_and_told(before):
     assert (problem.message, problem.mistake) == ("the bullet '-' before a user is passed over", False)
 
 
-@pytest.mark.parametrize("line", ["* @u,lf", "+ @u,lf", "*@u,lf", "+\t@u,-lf", "* #@u"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("* @u,lf", "+ @u,lf", "*@u,lf", "+\t@u,-lf", "* #@u", "1. @u,lf", "12) #@u", "> @u,lf", ">@u", "`@u,lf`"),
+        *("**@u**,lf", "\u2022 @u,lf", '"@u,lf"', "- * @u,lf", "- [ ] @u,lf", "* [x] @u,lf", "| @u | lf |"),
+        *("\ufeff@u,lf", "\u200b#@u", f"{TICKS}@u,lf"),
+    ],
+)
 def test_q21_another_bullet_makes_a_line_of_prose_and_is_a_mistake(line):
     rollout = parse(f"{SETTINGS}---\n{line}")
     assert rollout.users == {}
     (problem,) = rollout.problems
     assert (problem.severity, problem.mistake) == ("warning", True)
-    assert problem.message.startswith("no user line, since a bullet stands before it: '")
+    assert problem.message.startswith("no user line, since a bullet or another sign stands before it: '")
     assert problem.hint == "write @LOGIN for a user, #@LOGIN to opt one out of everything"
 
 

@@ -34,6 +34,14 @@ PIECES = st.sampled_from(
         "!!int ",
         "<<: ",
         "? ",
+        "!foo ",
+        "!!binary ",
+        "ALL",
+        "all",
+        "Lf: ",
+        "\ufeff",
+        "> ",
+        "1. ",
         "25",
         "true",
         '"',
@@ -176,7 +184,14 @@ def test_q23_an_opt_out_takes_the_opt_in_away_wherever_it_stands(items):
     assert not user.out & user.percent.keys()
 
 
-@given(st.lists(st.sampled_from(["  lf: {rollout_perc: 5}", "  1: {}", "  'a b':", "  bad: [1]", "  odd: {perc: 1}"])))
+TAGGED = ["  t: !foo {a: 1}", "  u: {rollout_perc: !foo 1}", "  ? [a]\n  : {}", "  !foo v: {}", "  w: !!binary aGk="]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["  lf: {rollout_perc: 5}", "  1: {}", "  'a b':", "  bad: [1]", "  odd: {perc: 1}", *TAGGED])
+    )
+)
 @settings(max_examples=50)
 def test_q08_faults_elsewhere_never_change_a_good_experiment(lines):
     text = "\n".join(["experiments:", *dict.fromkeys(lines), "  good: {rollout_perc: 7}", "---"])

@@ -143,7 +143,7 @@ def test_q118_a_missing_blank_in_a_matrix_is_an_error(lint):
     text = 'jobs:\n  a:\n    with:\n      test-matrix: |\n        {include: [\n        {config:"x", runner:"y"}]}\n'
     code, found, _ = lint.write("flows/a.yml", text).full()
     assert code == 1
-    assert [line.split(": ")[0] for line in found if "no blank after the colon" in line] == [
+    assert [line.split(": ")[0] for line in found if "no space after the colon of" in line] == [
         "flows/a.yml:6:10",
         "flows/a.yml:6:22",
     ]
@@ -259,10 +259,23 @@ def test_q116_a_label_beside_a_prefix_that_is_written_out(lint, prefix, label, s
     assert lint.write("flows/a.yml", other).full()[0] == 0, "of something else"
 
 
-@pytest.mark.parametrize("words", [["lint", "--config="], ["lint", "--config= "], ["simulate", "--config= "]])
-def test_q112_a_check_of_a_blank_name_does_not_pass(lint, words):
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["lint", "--config="], "--config"),
+        (["lint", "--config= "], "--config"),
+        (["simulate", "--config= "], "--config"),
+        (["lint", "--workflows="], "--workflows"),
+        (["lint", "--config=rollout.txt", "--workflows= "], "--workflows"),
+    ],
+)
+def test_q112_a_check_of_a_blank_name_does_not_pass(lint, words, option):
     assert command.main(words, {}) == 4
-    assert "--config is blank" in lint.capsys.readouterr().err
+    out, err = lint.capsys.readouterr()
+    assert (out, err.splitlines()) == (
+        "",
+        [f"sgpu route: error: {option} is blank", "  hint: most likely a variable that is not set"],
+    )
 
 
 def test_q116_pins_with_a_prefix_that_no_fleet_has(lint):
@@ -322,11 +335,46 @@ def test_q101_hostile_names_of_files_and_labels_stay_in_their_line(lint, name):
     assert "##[" not in out + err
 
 
-@pytest.mark.parametrize("words", [["--workflows=nowhere"], ["--workflows=empty"], ["--config=nowhere"]])
-def test_q112_what_is_not_there_is_wrong_usage(lint, words, tmp_path):
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--workflows=nowhere"], "nowhere: no folder of workflows: No such file or directory"),
+        (["--workflows=rollout.txt"], "rollout.txt: no folder of workflows: Not a directory"),
+        (["--workflows=empty"], "empty: no *.yml in it"),
+        (["--config=nowhere"], "nowhere: no such file"),
+    ],
+)
+def test_q112_what_is_not_there_is_wrong_usage(lint, words, told, tmp_path):
     (tmp_path / "empty").mkdir()
     assert lint(*words)[0] == 4
-    assert lint.err.startswith("sgpu route: error: ")
+    assert lint.err.startswith(f"sgpu route: error: {told}\n")
+
+
+def test_q117_a_file_of_other_bytes_is_a_finding_and_the_others_are_checked(lint, tmp_path):
+    for name in ("rollout.txt", "flows/a.yml", "arc.yaml", "fleets.yaml"):
+        lint.write(name, "")
+        (tmp_path / name).write_bytes(b"\n\xff")
+    lint.write("flows/b.yml", "jobs:\n  a:\n    runs-on: linux.2xlage\n")
+    code, found, count = lint.full()
+    assert code == 1
+    assert [line.partition(" 'linux")[0] for line in found] == [
+        "rollout.txt:1:1: error: not UTF-8 at byte 1",
+        "flows/a.yml:1:1: error: not UTF-8 at byte 1",
+        "flows/b.yml:3:14: error: unknown label",
+    ]
+    assert count == "5 texts checked: 3 errors"
+    lint.write("rollout.txt", ROLLOUT)
+    for option in ("arc", "fleets"):
+        code, found, _ = lint(f"--{option}={option}.yaml", "--config=rollout.txt")
+        assert (code, found) == (1, [f"{option}.yaml:1:1: error: not UTF-8 at byte 1"])
+
+
+def test_q117_every_workflow_in_another_case_is_a_warning(lint):
+    lint.write("rollout.txt", ROLLOUT.replace("    rollout_perc: 25", "    rollout_perc: 25\n    workflows: all"))
+    lint.write("flows/pull.yml", "name: pull\n")
+    code, found, _ = lint.full()
+    assert code == 0
+    assert found == ["rollout.txt:4:16: warning: lf: 'all' names a workflow; every workflow is ALL"]
 
 
 def test_a_workflow_gives_its_name_and_what_it_asks_for():

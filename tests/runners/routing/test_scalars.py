@@ -192,3 +192,14 @@ def test_q07_brackets_nest_as_deep_as_anybody_writes_them():
     assert (caught.value.line, caught.value.column) == (2, 36)
     with pytest.raises(yaml_text.PlacedError, match="nested too deeply"):
         yaml_text.parse("- " * 100_000, "x")
+
+
+@pytest.mark.parametrize("text", ["a: !foo 1", "a: !!binary aGk=", "? [a]\n: 1", "!foo a: 1"])
+def test_what_cannot_be_read_costs_the_whole_text_unless_it_is_asked_for(text):
+    for lenient in (False, True):
+        with pytest.raises(yaml_text.PlacedError):
+            yaml_text.parse(text, "x", lenient=lenient)
+    root = yaml_text.parse(f"{text}\nb: 1", "x", local=True)
+    assert isinstance(root, Mapping)
+    assert [key.text for key, _ in root] == [text.partition(": ")[0].removeprefix("? ").removesuffix("\n"), "b"]
+    assert isinstance(root.get("a"), yaml_text.Tagged) == text.startswith("a: ")

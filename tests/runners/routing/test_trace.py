@@ -66,28 +66,24 @@ def test_q93_the_table_has_a_line_for_each_state():
         '  the default fleet  ""   linux.dgx.b200',
         "  arc                mt-  mt-l-x86iamx-22-225-b200",
         "  lf                 lf.  lf.linux.dgx.b200",
-        "                          ! no runner can serve it: lf has none for 'linux.dgx.b200'",
+        "                          ! no runner can serve it: lf has none for",
+        "                            'linux.dgx.b200'",
         "  arc + lf           lf-  mt-l-x86iamx-22-225-b200",
         "label linux.dgx.b200.8",
         '  the default fleet  ""   linux.dgx.b200.8',
-        (
-            "  arc                mt-  'linux.dgx.b200.8' is not in runner_mapping of arc.yaml; did you mean "
-            '"linux.dgx.b200"?'
-        ),
+        "  arc                mt-  'linux.dgx.b200.8' is not in runner_mapping of",
+        '                          arc.yaml; did you mean "linux.dgx.b200"?',
         "  lf                 lf.  lf.linux.dgx.b200.8",
-        "                          ! no runner can serve it: lf has none for 'linux.dgx.b200.8'",
-        (
-            "  arc + lf           lf-  'linux.dgx.b200.8' is not in runner_mapping of arc.yaml; did you mean "
-            '"linux.dgx.b200"?'
-        ),
+        "                          ! no runner can serve it: lf has none for",
+        "                            'linux.dgx.b200.8'",
+        "  arc + lf           lf-  'linux.dgx.b200.8' is not in runner_mapping of",
+        '                          arc.yaml; did you mean "linux.dgx.b200"?',
         "label linux.idc.xpu",
         '  the default fleet  ""   linux.idc.xpu',
         "  arc                mt-  linux.idc.xpu",
         "  lf                 lf.  linux.idc.xpu",
-        (
-            "                          ! a workflow that puts the prefix before it asks for 'lf.linux.idc.xpu', "
-            "which no runner has"
-        ),
+        "                          ! a workflow that puts the prefix before it asks for",
+        "                            'lf.linux.idc.xpu', which no runner has",
         "  arc + lf           lf-  linux.idc.xpu",
     ]
     assert "  lf                 lf.c.  lf.c.linux.large" in table(["linux.large"], ARC, FLEETS, canary=True)
@@ -146,6 +142,32 @@ def test_q94_the_trace_as_text():
     ]
 
 
+@pytest.mark.parametrize("label", [*ARC.targets, "linux.larg", "linux.dgx.b200.8", "lf.linux.large"])
+def test_q93_q94_tables_and_traces_fit_80_columns_and_keep_labels_whole(label):
+    text = table([label], ARC, FLEETS)
+    for actor in ("nobody", "lf-user", "arc-user", "both"):
+        found = traced(label, actor, opt_out=("x",))
+        shown = lines(found)
+        together = " ".join(" ".join(shown).split())
+        for one in found.steps:
+            assert all(" ".join(told.split()) in together for told in (one.text, *one.details))
+        assert all(warning in together for warning in found.final.warnings)
+        text += shown
+    assert max(map(len, text)) <= 80
+    words = {word.strip("'\",;:?") for line in text for word in line.split()}
+    assert {label, f"lf.{label}"} & words
+    assert not [line for line in text if line.endswith("-") and not line.endswith((" lf-", " mt-"))]
+
+
+def test_q91_a_line_that_goes_on_begins_with_no_command():
+    for number in range(40):
+        label = f"{'x ' * number}::error::y ##y"
+        text = table([label], ARC, FLEETS)
+        for actor in ("nobody", "both"):
+            text += lines(traced(label, actor))
+        assert not any(line.lstrip().startswith(("::", "##")) for line in text)
+
+
 def test_q94_the_kill_switch_and_the_fallback_are_in_it():
     found = traced("linux.large", "both", labels=("no-runner-experiments",))
     assert found.final.label == "linux.large"
@@ -200,9 +222,10 @@ def test_q95_a_label_outside_the_table_ends_only_where_it_is_translated():
     assert traced("linux.windows", "lf-user").final.label == "lf.linux.windows"
     found = traced("linux.larg", "both")
     assert (found.final.label, found.final.rule) == ("", "unknown")
-    assert lines(found)[-1] == (
-        "  = no label: 'linux.larg' is not in runner_mapping of arc.yaml; did you mean \"linux.large\"?"
-    )
+    assert lines(found)[-2:] == [
+        "  = no label: 'linux.larg' is not in runner_mapping of arc.yaml; did you mean",
+        '    "linux.large"?',
+    ]
 
 
 def test_q95_a_label_outside_the_table_is_told_where_it_is_not_translated():
@@ -234,7 +257,7 @@ def test_q94_what_is_served_where_it_ends():
 
 def test_q94_errors_of_labels_that_cannot_be_served():
     found = [traced(label, "lf-user") for label in ("linux.aws.h100", "linux.larg", "linux.aws.h100", "linux.large")]
-    message = "no runner can serve 'lf.linux.aws.h100', where 'linux.aws.h100' ends"
+    message = "no runner can serve 'lf.linux.aws.h100', which 'linux.aws.h100' becomes there"
     assert unserved(found, ARC, FLEETS) == [(message, "without a rollout text every state is shown")]
     message = "no translation for a label: 'linux.larg' is not in runner_mapping of arc.yaml"
     assert unserved([traced("linux.larg", "both")], ARC, FLEETS) == [(message, 'did you mean "linux.large"?')]
