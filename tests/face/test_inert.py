@@ -263,10 +263,10 @@ class TestEnvironment:
             assert not {"TE_CI_LIST_ITEMS", "TE_CI_SETUP_ONLY", "TE_CI_SKIP_CHECK_SUPPORTED"} & found.keys()
 
     def test_listings(self, repo):
-        repo.suite("s", {"a": "cases 1"}, head=f'[ "$TE_CI_LIST_ITEMS" != 1 ] || {{ {self.SHOW}; echo; }} >>seen')
+        repo.suite("s", {"a": "cases 1"}, head=f'[ "$TE_CI_LIST_ITEMS" != 1 ] || {{ {self.SHOW}; }} >"seen.$$"')
         assert repo.run(env=self.FOREIGN | {"TEST_FILTER": "a"}).code == 0
-        both = [dict(line.split("=", 1) for line in block.splitlines()) for block in repo.read("seen").split("\n\n")]
-        both = [found for found in both if found]
+        texts = [path.read_text(encoding="utf-8") for path in repo.path.glob("seen.*")]  # the two run side by side
+        both = [dict(line.split("=", 1) for line in text.splitlines()) for text in texts]
         assert len(both) == 2
         assert sorted(found.get("TE_CI_SKIP_CHECK_SUPPORTED", "") for found in both) == ["", "1"]
         for found in both:

@@ -702,6 +702,24 @@ class TestScreen:
             assert command.main([*words, "--execution-timeout-minutes=60"], {}) == 1
         assert capsys.readouterr().err == "output: cannot be written: No space left on device\n"
 
+    @pytest.mark.parametrize("words", [["--help"], ["plan", "--help"]], ids=str)
+    def test_a_help_that_is_lost_is_no_success(self, words, monkeypatch, capsys):
+        with Path("/dev/full").open("w", encoding="utf-8") as full:
+            monkeypatch.setattr(sys, "stdout", full)
+            assert command.main(words, {}) == 1
+        assert capsys.readouterr().err == "output: cannot be written: No space left on device\n"
+
+    def test_a_help_that_nobody_takes_is_no_failure(self, monkeypatch, capsys):
+        read, write = os.pipe()
+        os.close(read)
+        with os.fdopen(write, "w") as stream:
+            monkeypatch.setattr(sys, "stdout", stream)
+            assert command.main(["plan", "--help"], {}) == 0
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(sys, "stdout", None)
+        assert command.main(["plan", "--help"], {}) == 0
+        assert "sgpu runner plan" in capsys.readouterr().err
+
     def test_closed_streams(self, monkeypatch):
         monkeypatch.setattr(sys, "stdout", None)
         monkeypatch.setattr(sys, "stderr", io.StringIO())

@@ -140,6 +140,15 @@ def test_what_is_no_workflow_is_one_finding(text, line, said):
     assert (finding.line, said in finding.message) == (line, True), finding
 
 
+@pytest.mark.parametrize("character", ["\x1b", "\x7f", "\x00"])
+def test_a_character_that_yaml_does_not_allow_is_told_where_it_is(character):
+    text = changed("permissions:", f"permissions:{character}")
+    line = line_of(text, character)
+    finding = only(text)
+    assert (finding.line, finding.column) == (line, text.split("\n")[line - 1].index(character) + 1)
+    assert f"does not allow, U+{ord(character):04X}; leave it out" in finding.message
+
+
 def test_aliases_of_aliases_cost_nothing():
     bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
     assert check(bomb + GOOD) == ()

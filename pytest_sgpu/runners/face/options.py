@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from pytest_sgpu.errors import OptionError
 from pytest_sgpu.runners.report import files
@@ -249,6 +250,12 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 class Parser(argparse.ArgumentParser):
     """Raises OptionError for wrong usage, and shows no values that it does not know."""
+
+    def print_help(self, file: TextIO | None = None) -> None:  # type: ignore[override]  # any stream would do
+        """Print the help; that it cannot be written is an error, which argparse would pass over."""
+        stream = file or sys.stdout or sys.stderr
+        if stream is not None:
+            stream.write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
         """Raise OptionError in place of ending the process."""

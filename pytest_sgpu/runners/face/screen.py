@@ -28,12 +28,12 @@ class Screen:
 
     def flushed(self) -> int:
         """Write what argparse has printed, and give the exit code of that."""
-        if sys.stdout is not None:
+        if sys.stdout is not None:  # else argparse has printed it where errors go
             try:
                 sys.stdout.flush()
-            except (OSError, ValueError):
-                _silence(sys.stdout)
-        return 0
+            except (OSError, ValueError) as error:
+                self._lost = _given_up(sys.stdout, error)
+        return self.delivered(0)
 
     def complain(self, text: str) -> None:
         """Print ``text`` and a line end where errors go."""
@@ -70,10 +70,15 @@ def _write(stream: TextIO | None, text: str) -> str:
         stream.write(encodable(text, stream.encoding) + "\n")
         stream.flush()
     except (OSError, ValueError) as error:
-        _silence(stream)
-        left = isinstance(error, BrokenPipeError)
-        return "" if left else one_line(getattr(error, "strerror", None) or error)
+        return _given_up(stream, error)
     return ""
+
+
+def _given_up(stream: TextIO, error: OSError | ValueError) -> str:
+    """Let nothing more be written there; give why what was is lost, "" when nobody wants it any more."""
+    _silence(stream)
+    left = isinstance(error, BrokenPipeError)
+    return "" if left else one_line(getattr(error, "strerror", None) or error)
 
 
 def _silence(stream: TextIO) -> None:

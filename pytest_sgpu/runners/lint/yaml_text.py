@@ -20,6 +20,8 @@ _LONGEST_TAG = 200
 _CORE = "tag:yaml.org,2002:"
 _TYPES = frozenset(("str", "int", "float", "bool", "null", "seq", "map", "merge", "timestamp", "value"))
 """What ruamel.yaml says of its own accord, the last three too; the text counts, whatever it says."""
+_LINE_END = re.compile(r"\r\n?|\n")
+_LAST_BYTE = 0xFF
 _DEEPEST = 32  # brackets within brackets; ruamel.yaml takes seconds over a thousand of them, and then gives up
 
 
@@ -121,6 +123,7 @@ def parse(text: str, name: str, *, lenient: bool = False, local: bool = False) -
     try:
         from ruamel.yaml import YAML  # noqa: PLC0415 # an extra: only this module needs it
         from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
+        from ruamel.yaml.reader import ReaderError  # noqa: PLC0415
         from ruamel.yaml.scanner import Scanner  # noqa: PLC0415
     except ImportError:
         raise SgpuError(f"{name}: cannot be checked, since ruamel.yaml is not installed", EXTRA) from None
@@ -134,11 +137,25 @@ def parse(text: str, name: str, *, lenient: bool = False, local: bool = False) -
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise PlacedError(f"no valid YAML: {one_line(error.problem or error.context or error)}", *place) from None
+        problem = one_line(error.problem or error.context or error)
+        problem = "found a tab, expected spaces" if "'\\t'" in problem else problem
+        raise PlacedError(f"no valid YAML: {problem}", *place) from None
+    except ReaderError as error:
+        raise _unprintable(text, error.position) from None
     except RecursionError:
         raise PlacedError("nested too deeply", 1, 1) from None
     except (YAMLError, ValueError, ArithmeticError, LookupError) as error:  # the last ones: odd escapes in a text
         raise PlacedError(f"no valid YAML: {one_line(error)}", 1, 1) from None
+
+
+def _unprintable(text: str, position: int) -> PlacedError:
+    """Say which character cannot stand in YAML, and where; never with the character itself."""
+    ends = list(_LINE_END.finditer(text, 0, position))
+    start = ends[-1].end() if ends else 0
+    code = ord(text[position])
+    hint = "leave it out" + (f', or write it as "\\x{code:02x}" in double quotes' if code <= _LAST_BYTE else "")
+    message = f"no valid YAML: a character that YAML does not allow, U+{code:04X}; {hint}"
+    return PlacedError(message, len(ends) + 1, position - start + 1)
 
 
 def _shallow(scanner: type) -> type:

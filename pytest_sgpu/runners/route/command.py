@@ -166,7 +166,7 @@ def _parsed(argv: list[str], env: Mapping[str, str]) -> argparse.Namespace | Non
     options.refuse_token(argv[: argv.index("--")] if "--" in argv else argv, env)
     try:
         return parser().parse_args(argv)
-    except (SystemExit, OSError):  # who asked for help may have left
+    except (SystemExit, BrokenPipeError):  # who asked for help may have left
         return None
 
 

@@ -21,7 +21,7 @@ _NOWHERE = "expected a file that can be read; a relative name is looked for in t
 
 
 class NoTextError(OptionError):
-    """A file is there, and no text."""
+    """A file is there, and no text that is read: it is too long, or not UTF-8."""
 
 
 def need_yaml() -> None:
@@ -65,7 +65,7 @@ def told(path: Path) -> str:
 
 
 def read(path: Path, most: int = LONGEST_FILE) -> str:
-    """Read a text file of at most ``most`` bytes. Raises OptionError; NoTextError for other bytes than UTF-8."""
+    """Read a text file of at most ``most`` bytes. Raises OptionError; NoTextError when it is no such one."""
     shown = one_line(path)
     try:
         if not path.is_file():  # a pipe would be waited for
@@ -139,7 +139,7 @@ def _standard_input(most: int) -> str:
 
 def _decoded(data: bytes, shown: str, most: int) -> str:
     if len(data) > most:
-        raise OptionError(f"{shown}: expected at most {most} bytes")
+        raise NoTextError(f"{shown}: too long, expected at most {most} bytes", "look whether it is the file you mean")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -126,6 +126,7 @@ def _served(label_map: LabelMap, fleets: Fleets) -> Iterator[Problem]:
 
 def _workflow(workflow: Workflow, texts: Texts) -> Iterator[Problem]:
     asked = _places(workflow, texts)
+    untranslated = _untranslated(workflow, texts)
     for use in workflow.uses:
         place = texts.fleets.prefixes.get(use.given)
         places = (place,) if place else asked  # who writes a prefix out asks for nothing else
@@ -140,7 +141,7 @@ def _workflow(workflow: Workflow, texts: Texts) -> Iterator[Problem]:
                 yield _at(workflow, use, what, suggest(use.given, texts.fleets.prefixes))
             yield from _label(workflow, use, texts.label_map, texts.fleets)
             yield from _asked(workflow, use, texts.label_map, places)
-            yield from _identity(workflow, use, texts)
+            yield from _identity(workflow, use, texts.label_map, untranslated)
 
 
 def _label(workflow: Workflow, use: Use, label_map: LabelMap, fleets: Fleets) -> Iterator[Problem]:
@@ -182,13 +183,15 @@ def _no_runner(prefix: str, bare: str, use: Use, label_map: LabelMap, fleets: Fl
     return "" if place.can_serve(bare) else f"{place} has none for {shown(bare)}"
 
 
-def _identity(workflow: Workflow, use: Use, texts: Texts) -> Iterator[Problem]:
-    """Look for a prefix before a label that belongs to no fleet, and so has none (Q116)."""
-    label_map = texts.label_map
-    if label_map is None or label_map.targets.get(use.name) != use.name or use.name in label_map.pinned:
+def _identity(workflow: Workflow, use: Use, label_map: LabelMap, prefixes: Sequence[str]) -> Iterator[Problem]:
+    """Look for a prefix before a label that belongs to no fleet, and so has none (Q116).
+
+    ``prefixes``: those of untranslated labels that the workflow may get.
+    """
+    if label_map.targets.get(use.name) != use.name or use.name in label_map.pinned:
         return
     if use.prefixed or (use.kind == "runner" and workflow.prefixes_matrix):
-        for prefix in [use.given] if use.given else _untranslated(workflow, texts)[:1]:
+        for prefix in [use.given] if use.given else prefixes[:1]:
             what = f"{shown(use.name)} maps to itself, and has no prefix: this workflow may ask for "
             what += f"{shown(prefix + use.name)}, which no runner has"
             yield _at(workflow, use, what, "name it in a job of its own, without the prefix")
@@ -198,7 +201,8 @@ def _untranslated(workflow: Workflow, texts: Texts) -> list[str]:
     """Give the prefixes of labels that are not translated, as far as the experiments of this workflow lead to them."""
     fleets, known = texts.fleets, texts.rollout.experiments if texts.rollout else {}
     apart = {*fleets.experiments, *(one.experiment for one in fleets.separate)}
-    others = [name for name in known if name in _considered(workflow, texts) and name not in apart]
+    considered = _considered(workflow, texts)
+    others = [name for name in known if name in considered and name not in apart]
     prefixes = [place.prefix for place in _places(workflow, texts) if not place.translates and place.prefix]
     return [*prefixes, *(fleets.default.prefix + name + fleets.other_end for name in others)]
 

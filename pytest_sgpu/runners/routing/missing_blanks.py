@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from pytest_sgpu.runners.lint.yaml_text import Text, Value
 from pytest_sgpu.runners.routing.problems import shown
@@ -10,6 +11,7 @@ from pytest_sgpu.runners.routing.problems import shown
 _TIGHT = re.compile(r"([A-Za-z_][\w-]*):(?!//)\S")
 _OPENED = re.compile(r"""[\w-]+:["'\[{]""")
 _IN_LINE = re.compile(r"""(?<![\w"'-])["']?[A-Za-z_][\w-]*["']?:(?!//)["'\[{\w]""")
+_GLUED = re.compile(r"""((?:^[ \t]*(?:-[ \t]+)*|[{,][ \t]*)([A-Za-z_][\w-]*):)(?!//)(?=\S)""")
 _FIELDS = frozenset((
     *("runner", "runs-on", "check_experiments", "check-experiments", "opt_out_experiments", "opt-out-experiments"),
     *("config", "shard", "num_shards", "num-shards", "runner_prefix", "runner-prefix", "test-matrix", "test_matrix"),
@@ -20,6 +22,7 @@ _KEYS = _FIELDS | {
     *("services", "timeout-minutes", "continue-on-error", "fail-fast", "max-parallel", "exclude", "group", "labels"),
     *("id", "run", "shell", "working-directory", "type", "required", "default", "description", "options"),
 }
+_PROSE = frozenset(("description", "args", "if", "run", "name", "query"))
 _FIELD_IN_TEXT = re.compile(rf"(?:^|\s)({'|'.join(map(re.escape, sorted(_FIELDS)))}):(?!//)\S")
 
 
@@ -47,12 +50,24 @@ def is_tight_entry(item: Value) -> bool:
     return isinstance(item, Text) and item.plain and bool(_TIGHT.match(item.text))
 
 
-def fields_in(text: Text) -> list[int]:
-    """Give where in a plain text there are fields without the blank. Whether they begin a line, the file says."""
-    return [found.start(1) for found in _FIELD_IN_TEXT.finditer(text.text)] if text.plain else []
+def fields_in(key: Text, text: Text) -> list[int]:
+    """Give where in the plain text of a key fields without the blank are. Whether they begin a line, the file says.
+
+    A text that begins beside its key goes on over lines, and nobody means a field in prose.
+    """
+    if not text.plain or text.line <= key.line or key.text.lower() in _PROSE:
+        return []
+    return [found.start(1) for found in _FIELD_IN_TEXT.finditer(text.text)]
 
 
 def column_in(line: str) -> int:
     """Give the column, from 1, of the first name in a line that has no blank behind its colon."""
     found = _IN_LINE.search(line)
     return found.start() + 1 if found else 1 + len(line) - len(line.lstrip())
+
+
+def glued_in(line: str) -> Iterator[tuple[int, int, str]]:
+    """Give what in a line may lack the blank: where it begins, where the blank would be (from 0), and its text."""
+    for found in _GLUED.finditer(line):
+        what = line[found.start(2) :].split(maxsplit=1)[0]
+        yield found.start(2), found.end(1), what.rstrip("},")

@@ -9,6 +9,7 @@ from functools import cached_property
 from pytest_sgpu.runners.lint.yaml_text import Text
 
 _BEFORE = re.compile(r"(?:[&!]\S*\s+)*")  # an anchor, a tag
+_BLANK = re.compile(r"\s*")
 _BLOCK = re.compile(r"[|>][-+0-9]*\s*(#.*)?")
 _BLANKS = dict.fromkeys("nrtNLP_ \t", " ")
 _ESCAPED = _BLANKS | {"0": "\0", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
@@ -55,6 +56,11 @@ class TextPlaces:
                 return place[0], place[1] + offset - before
             before -= 1
         return next(place for place in self._places if place)
+
+    def begins_line(self, place: tuple[int, int]) -> bool:
+        """Tell whether only blanks are before a place in its line."""
+        found = _BLANK.match(self._lines[place[0] - 1])
+        return bool(found and found.end() == place[1] - 1)
 
 
 def _places(lines: Sequence[str], text: Text) -> list[tuple[int, int] | None]:

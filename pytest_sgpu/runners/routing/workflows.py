@@ -9,7 +9,7 @@ from typing import Literal
 
 from pytest_sgpu.runners.lint import yaml_text
 from pytest_sgpu.runners.lint.yaml_text import Mapping, PlacedError, Sequence, Text, Value
-from pytest_sgpu.runners.routing import expressions, missing_blanks, workflow_matrix
+from pytest_sgpu.runners.routing import broken_yaml, expressions, label_texts, missing_blanks, workflow_matrix
 from pytest_sgpu.runners.routing.expressions import Covered, is_covered
 from pytest_sgpu.runners.routing.matrix_text import SPACE
 from pytest_sgpu.runners.routing.placed_table import named
@@ -26,10 +26,11 @@ _KINDS: dict[str, Kind] = {
     "opt_out_experiments": "opt-out",
     "opt-out-experiments": "opt-out",
 }
-_MATRICES = ("matrix", "test-matrix")
+_TEST_MATRICES = ("test-matrix", "test_matrix")
+_MATRICES = ("matrix", *_TEST_MATRICES)
+_OTHERS = ("env", "outputs")  # a `runner` there is a variable, or an output
 _OPTION = re.compile(r"""--(check|opt-out)-experiments(?:=|[ \t]+)["']?([\w,-]+)""")
 _BESIDE = re.compile(r"(?:(?:runner|label|fleet)s?[-_](?:label[-_])?)?prefix", re.IGNORECASE)
-_TAKES_RUNNER = re.compile(r"(?<![\w.-])matrix\b(?:(?!\s*\.)|[^&|]*\b(?:runner|runs-on)\b)", re.IGNORECASE)
 _IN_TEXT = " (somewhere in this text)"
 
 
@@ -74,31 +75,42 @@ def read_workflow(text: str, source: str) -> Workflow:
     try:
         root = yaml_text.parse(covered.text, source)
     except PlacedError as error:
-        broken = Problem(source, error.line, "error", str(error), "correct the file first", error.column)
-        return Workflow(source, "", (), (broken,))
+        return Workflow(source, "", (), (_broken(covered, source, error),))
     if not isinstance(root, Mapping):
         what = f"found {named(root) if root else 'nothing'}, expected a workflow: a mapping with on: and jobs:"
         return Workflow(source, "", (), (Problem(source, root.line if root else 1, "error", what),))
     reader = _Reader(covered, covered.lines, lambda line, column: (line, column, ""))
-    uses = tuple(sorted(reader.walk(root, _Where()), key=lambda use: (use.line, use.column)))
+    found = dict.fromkeys(reader.walk(root, _Where()))
+    uses = tuple(sorted(found, key=lambda use: (use.line, use.column)))
     reader.jobs(root)
     title = root.get("name")
     name = title.text if isinstance(title, Text) and not is_covered(title.text) else ""
-    problems = tuple(Problem(source, line, "error", what, hint, at) for line, at, what, hint in reader.problems)
+    findings = dict.fromkeys(reader.problems)
+    problems = tuple(Problem(source, line, "error", what, hint, at) for line, at, what, hint in findings)
     return Workflow(source, name, uses, problems, reader.prefixes_matrix)
+
+
+def _broken(covered: Covered, source: str, error: PlacedError) -> Problem:
+    """Say what is wrong with a file that is no YAML."""
+    if found := broken_yaml.glued(covered.text, error):
+        line, column, what = found
+        return Problem(source, line, "error", missing_blanks.told(covered.shown(what)), SPACE, column)
+    line, column = broken_yaml.within(covered.text, error)
+    return Problem(source, line, "error", str(error), "correct the file first", column)
 
 
 @dataclass(frozen=True, slots=True)
 class _Where:
     """Where a value stands. ``labels``: a `runner` there is that of a job, not an input or a variable of a step.
 
-    ``axes``: the matrix that an expression there may name.
+    ``axes``: the matrix that an expression there may name. ``under``: the key whose value it is.
     """
 
     in_matrix: bool = False
     in_steps: bool = False
     labels: bool = True
     axes: Mapping | None = None
+    under: str = ""
 
 
 class _Reader:
@@ -110,22 +122,23 @@ class _Reader:
         self._covered = covered
         self._lines = lines
         self._place = place
-        self._seen: set[int] = set()
+        self._seen: set[tuple[int, bool, bool]] = set()
 
     def jobs(self, root: Mapping) -> None:
         """Look for jobs whose `runs-on` has nothing in it."""
         jobs = root.get("jobs")
         for _, job in jobs if isinstance(jobs, Mapping) else ():
             runs_on = job.get("runs-on") if isinstance(job, Mapping) else None
-            is_empty = isinstance(runs_on, Sequence) and not runs_on.items
-            if runs_on and (is_empty or (isinstance(runs_on, Text) and not runs_on.text.strip())):
-                what = "an empty list" if is_empty else named(runs_on)
-                self._error(runs_on, f"runs-on: found {what}, expected a label", "runs-on: LABEL")
+            if runs_on and label_texts.is_nothing(runs_on):
+                self._error(
+                    runs_on, f"runs-on: found {label_texts.nothing(runs_on)}, expected a label", "runs-on: LABEL"
+                )
 
     def walk(self, value: Value, where: _Where) -> Iterator[Use]:
-        if id(value) in self._seen:  # an alias: told where it is written
+        seen = (id(value), where.labels, where.in_matrix)
+        if seen in self._seen:  # an alias: told where it is written
             return
-        self._seen.add(id(value))
+        self._seen.add(seen)
         if isinstance(value, Sequence):
             for item in value.items:
                 yield from self.walk(item, where)
@@ -136,17 +149,19 @@ class _Reader:
             if not where.in_matrix and (matrix := workflow_matrix.of_job(value)):
                 where = replace(where, axes=matrix)
             for key, child in value:
-                for use in self._entry(key, child, self._inner(value, key, where)):
+                for use in self._entry(key, child, self._inner(value, key, where), where.under):
                     prefixed = use.prefixed or (bool(is_output or given) and _KINDS.get(key.text) == "runner")
                     yield replace(use, prefixed=prefixed, given=use.given or given)
 
     def _inner(self, mapping: Mapping, key: Text, where: _Where) -> _Where:
         """Say where the value of a key stands."""
-        if where.in_matrix:
+        is_job = where.under == "jobs"  # of whatever name, also `matrix`
+        where = replace(where, under=key.text)
+        if where.in_matrix or is_job:
             return where
         if key.text == "steps":
             return replace(where, in_steps=True)
-        if key.text == "env" or (key.text == "with" and where.in_steps):
+        if key.text in _OTHERS or (key.text == "with" and where.in_steps):
             return replace(where, labels=False)
         if key.text == "strategy" and mapping.get("runs-on"):
             return replace(where, labels=self._takes_runner(mapping))
@@ -157,23 +172,24 @@ class _Reader:
         if job.get("uses") or job.get("with"):
             return True
         runs_on = job.get("runs-on")
-        texts = _labels(runs_on) if runs_on else ()
-        return any(_TAKES_RUNNER.search(one) for text in texts for one in self._covered.within(text.text))
+        texts = label_texts.labels(runs_on) if runs_on else ()
+        return any(self._covered.takes(text.text, _LABELS) for text in texts)
 
-    def _entry(self, key: Text, child: Value, where: _Where) -> Iterator[Use]:
+    def _entry(self, key: Text, child: Value, where: _Where, under: str) -> Iterator[Use]:
         kind = _KINDS.get(key.text)
         if kind and (where.labels or key.text not in _LABELS):
-            yield from self._named(kind, child, where.axes)
-        elif key.text.lower().replace("_", "-") in _MATRICES and isinstance(child, Text):
-            yield from self._matrix(child, is_test_matrix=key.text.lower() != "matrix")
+            is_json = kind == "runner" or where.in_matrix or under in {"with", "inputs"}  # not what a job itself has
+            yield from self._named(kind, child, where.axes, is_json=is_json)
+        elif key.text.lower() in _MATRICES:
+            yield from self._matrices(key, child, under)
         elif key.text == "run" and isinstance(child, Text):
             yield from self._script(child)
         elif missing_blanks.is_tight_key(key, child, in_matrix=where.in_matrix):
-            self._error(key, missing_blanks.told(key.text), SPACE)
-        if key.text == "matrix" and isinstance(child, Mapping):
-            self._tight_entries(child)
-        if key.text != "run" and isinstance(child, Text):
-            self._tight_lines(child)
+            self._error(key, self._told(key.text), SPACE)
+        if key.text == "matrix":
+            self.tight_entries(child)
+        if isinstance(child, Text):
+            self._tight_lines(key, child)
         yield from self.walk(child, where)
 
     def tell(self, line: int, column: int, message: str, hint: str) -> None:
@@ -184,39 +200,61 @@ class _Reader:
     def _error(self, at: Value, message: str, hint: str) -> None:
         self.tell(at.line, at.column, message, hint)
 
-    def _tight_entries(self, matrix: Mapping) -> None:
-        for item in workflow_matrix.tight_entries(matrix):
-            self._error(item, missing_blanks.told(item.text), SPACE)
+    def _told(self, found: str) -> str:
+        return missing_blanks.told(self._covered.shown(found))
 
-    def _tight_lines(self, text: Text) -> None:
+    def tight_entries(self, matrix: Value) -> None:
+        """Look for entries of a matrix that are texts, since a blank is missing."""
+        for item in workflow_matrix.tight_entries(matrix) if isinstance(matrix, Mapping) else ():
+            self._error(item, self._told(item.text), SPACE)
+
+    def _tight_lines(self, key: Text, text: Text) -> None:
         """Look for lines that are meant as fields, but went on with the text before for want of a blank."""
         places = TextPlaces(self._lines, text)
-        for offset in missing_blanks.fields_in(text):
+        for offset in missing_blanks.fields_in(key, text):
             place = places.at(offset)
-            if place and not self._lines[place[0] - 1][: place[1] - 1].strip():
-                self._error(Value(*place), missing_blanks.told(text.text[offset:].split()[0]), SPACE)
+            if place and places.begins_line(place):
+                end = text.text.find(" ", offset)
+                what = text.text[offset : end if end > 0 else None]
+                self._error(Value(*place), self._told(what), SPACE)
 
-    def _named(self, kind: Kind, value: Value, axes: Mapping | None, *, prefixed: bool = False) -> Iterator[Use]:
-        for text in _labels(value, is_input=kind != "runs-on"):
+    def _named(
+        self, kind: Kind, value: Value, axes: Mapping | None, *, is_json: bool, prefixed: bool = False
+    ) -> Iterator[Use]:
+        """Give labels or experiments. ``is_json``: a text may be a list of labels as JSON, for `fromJSON`."""
+        for text in label_texts.labels(value, is_input=kind != "runs-on"):
             self.prefixes_matrix |= kind == "runs-on" and expressions.is_prefixed(text.text)
             if kind in _LABELS.values():
-                yield from self._label(kind, text, axes, prefixed=prefixed)
+                yield from self._label(kind, text, axes, is_json=is_json, prefixed=prefixed)
             else:
                 yield from self._names(kind, text)
 
-    def _label(self, kind: Kind, text: Text, axes: Mapping | None, *, prefixed: bool) -> Iterator[Use]:
+    def _label(self, kind: Kind, text: Text, axes: Mapping | None, *, is_json: bool, prefixed: bool) -> Iterator[Use]:
         rest, is_behind = expressions.without_prefix(text.text.strip())
         prefixed |= is_behind
         if rest and not is_covered(rest):
-            line, column, note = self._place(text.line, text.column)
-            yield Use(kind, rest, line, column, prefixed, note=note)
+            yield from self._written(kind, text, rest, is_json=is_json, prefixed=prefixed)
         for result in self._covered.results(rest):
-            path = result.text.split(".")
-            if result.is_literal and result.text.strip() and result.text[0] not in "[{":  # JSON, for somebody else
+            if result.text.strip() and result.text[0] not in "[{":  # JSON, for somebody else
                 yield Use(kind, result.text.strip(), result.line, result.column, prefixed)
-            elif not result.is_literal and path[0] == "matrix" and path[1:] and axes and path[-1] not in _LABELS:
-                for value in workflow_matrix.values(axes, path[1:]):
-                    yield from self._named(kind, value, None, prefixed=prefixed)
+            elif result.path[:1] == ("matrix",) and result.path[1:] and axes:
+                for key, value in workflow_matrix.values(axes, result.path[1:]):
+                    if key.text not in _LABELS:  # those are looked at where they are written
+                        yield from self._named(kind, value, None, is_json=True, prefixed=prefixed)
+
+    def _written(self, kind: Kind, text: Text, label: str, *, is_json: bool, prefixed: bool) -> Iterator[Use]:
+        """Give a label that is written out, or those of a list that is JSON."""
+        names = label_texts.in_json(label) if is_json else None
+        if names is None:
+            line, column, note = self._place(text.line, text.column)
+            yield Use(kind, label, line, column, prefixed, note=note)
+            return
+        places = TextPlaces(self._lines, text)
+        offset = 0
+        for name in names:
+            offset = max(offset, text.text.find(f'"{name}"', offset) + 1)
+            line, column, note = self._inside(text, places.at(offset))
+            yield Use(kind, name.strip(), line, column, prefixed, note=note)
 
     def _names(self, kind: Kind, text: Text) -> Iterator[Use]:
         yield from self._listed(kind, text, text.text, 0, TextPlaces(self._lines, text))
@@ -241,37 +279,38 @@ class _Reader:
         line, column, note = self._place(*place) if place else self._place(text.line, text.column)
         return line, column, note if place else _IN_TEXT
 
-    def _matrix(self, text: Text, *, is_test_matrix: bool) -> Iterator[Use]:
-        if not text.text.strip() or expressions.is_all_covered(text.text):
+    def _matrices(self, key: Text, value: Value, under: str) -> Iterator[Use]:
+        """Look at a matrix that is a text: the value of an input, or its default where it is declared."""
+        is_test_matrix = key.text in _TEST_MATRICES
+        text = value.get("default") if is_test_matrix and isinstance(value, Mapping) else value
+        if not isinstance(text, Text):
             return
+        if key.text == "matrix" and under in {"strategy", "with"} and missing_blanks.is_tight_entry(text):
+            self._error(text, self._told(text.text), SPACE)
+        elif text.text.strip() and not expressions.is_all_covered(text.text):
+            yield from self._matrix(text, is_test_matrix=is_test_matrix)
+
+    def _matrix(self, text: Text, *, is_test_matrix: bool) -> Iterator[Use]:
         places = TextPlaces(self._lines, text)
         lines = text.text.split("\n")
         inner = _Reader(self._covered, lines, lambda line, column: self._inside(text, places.inside(line, column)))
         try:
             root = yaml_text.parse(text.text, "")
         except PlacedError as error:
-            inner.tell(*workflow_matrix.no_yaml(text.text, error))
+            if is_test_matrix:
+                inner.tell(*workflow_matrix.no_yaml(text.text, error))
         else:
-            yield from inner.walk(root, _Where(in_matrix=True)) if root else ()
-            inner.entries(root, is_test_matrix=is_test_matrix)
-            if not inner.problems and (found := workflow_matrix.refused(text.text)):
-                inner.tell(*found)
+            has_entries = isinstance(root, Mapping) and isinstance(root.get("include"), Sequence)
+            if root and (is_test_matrix or has_entries):  # another text of the name may be anything
+                yield from inner.walk(root, _Where(in_matrix=True))
+                inner.tight_entries(root)
+            if is_test_matrix:
+                inner.form(root, text.text)
         self.problems += inner.problems
 
-    def entries(self, root: Value | None, *, is_test_matrix: bool) -> None:
-        """Look at the entries of a matrix that is a text."""
-        if isinstance(root, Mapping):
-            self._tight_entries(root)
-        for finding in workflow_matrix.wrong_entries(root, is_test_matrix=is_test_matrix):
+    def form(self, root: Value | None, text: str) -> None:
+        """Look at the form of a test matrix that is a text."""
+        for finding in workflow_matrix.wrong_entries(root):
             self.tell(*finding)
-
-
-def _labels(value: Value, *, is_input: bool = False) -> Iterator[Text]:
-    """Give the texts of `runs-on`, or of an input: its value, or where it is declared its default."""
-    if isinstance(value, Mapping):
-        inner = value.get("default") if is_input else value.get("labels")
-        yield from _labels(inner, is_input=is_input) if inner and not isinstance(inner, Mapping) else ()
-    elif isinstance(value, Sequence):
-        yield from (item for item in value.items if isinstance(item, Text))
-    elif isinstance(value, Text):
-        yield value
+        if not self.problems and (found := workflow_matrix.refused(text)):
+            self.tell(*found)

@@ -979,3 +979,47 @@ def test_q100_a_reader_that_has_left_wants_no_answer(shell, words):
     code, err = sent(shell, words, write)
     assert code == 0
     assert "cannot be written" not in err
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no device that is full")
+@pytest.mark.parametrize("words", [["--help"], ["lint", "--help"]], ids=str)
+def test_a_help_that_is_lost_is_exit_code_1(shell, words):
+    assert sent(shell, words, FULL) == (1, GONE)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no device that is full")
+def test_a_help_that_is_lost_at_once_is_exit_code_1(shell):
+    error = "sgpu route: error: [Errno 28] No space left on device\n"
+    assert sent(shell, ["lint", "--help"], FULL, PYTHONUNBUFFERED="1") == (1, error)
+
+
+@pytest.mark.parametrize("env", [{}, {"PYTHONUNBUFFERED": "1"}], ids=str)
+def test_a_reader_that_has_left_wants_no_help(shell, env):
+    read, write = os.pipe()
+    os.close(read)
+    assert sent(shell, ["lint", "--help"], write, **env) == (0, "")
+
+
+def test_a_file_that_is_too_long_costs_only_itself(shell, monkeypatch):
+    monkeypatch.setattr(sources.read, "__defaults__", (20_000,))
+    flows = shell.folder / "flows"
+    flows.mkdir()
+    shell.write("flows/a.yml", "# " + "x" * 20_000)
+    shell.write("flows/b.yml", "on: push\njobs: {b: {runs-on: []}}\n")
+    code, out, _ = shell.run("lint", "--config=rollout.txt", "--workflows=flows")
+    assert code == 1
+    assert "flows/a.yml:1:1: error: too long, expected at most 20000 bytes" in out
+    assert "flows/b.yml:2:21: error: runs-on: found an empty list" in out
+    shell.write("arc.yaml", "# " + "x" * 20_000)
+    code, out, _ = shell.run("lint", "--arc=arc.yaml")
+    assert (code, "arc.yaml:1:1: error: too long" in out) == (1, True)
+    code, out, err = shell.run("label", "--arc=arc.yaml", "linux.2xlarge")
+    assert (code, out) == (4, "")
+    assert "arc.yaml: too long, expected at most 20000 bytes" in err
+
+
+def test_a_rollout_text_that_is_too_long_is_a_finding(shell, monkeypatch):
+    monkeypatch.setattr(sources, "LONGEST_CONFIG", 10)
+    code, out, _ = shell.run("lint", "--config=rollout.txt")
+    assert code == 1
+    assert "rollout.txt:1:1: error: too long, expected at most 10 bytes" in out

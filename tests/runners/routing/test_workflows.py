@@ -94,7 +94,11 @@ def test_q118_a_missing_blank_in_a_matrix_is_an_error_there(entry, at, form):
         (job("uses: ./b.yml\nwith: {runner:linux.large}"), "runner:linux.large"),
         (job('uses: ./b.yml\nwith: {check_experiments:"arc,lf"}'), 'check_experiments:"arc'),
         (job("uses: ./b.yml\nwith:\n  runner:linux.large"), "runner:linux.large"),
-        (job("uses: ./b.yml\nwith:\n  what: is\n    not\n    runner:linux.large"), "runner:linux.large"),
+        (job("uses: ./b.yml\nwith:\n  what:\n    is\n    runner:linux.large"), "runner:linux.large"),
+        (job("uses: ./b.yml\nwith: {matrix: os:linux}"), "os:linux"),
+        (job("runs-on: ${{ matrix.os }}\nstrategy:\n  matrix:\n    os:[ubuntu-latest,zzz]"), "os:[ubuntu-latest,zzz]"),
+        (job("runs-on: linux.large\nstrategy: {matrix: {os: [a], exclude: [runner:x]}}"), "runner:x"),
+        (job("runs-on: linux.large\nstrategy: {matrix: {os: [a], include: os:x}}"), "os:x"),
     ],
 )
 def test_q118_a_missing_blank_is_told_once_with_its_place(text, at):
@@ -317,6 +321,10 @@ def test_q115_experiments_and_matrices_of_a_step_count_all_the_same():
         (job("runs-on:"), "runs-on: found nothing, expected a label"),
         (job("runs-on: ''"), "runs-on: found an empty text, expected a label"),
         (job("runs-on: []"), "runs-on: found an empty list, expected a label"),
+        (job("runs-on: null"), "runs-on: found nothing, expected a label"),
+        (job("runs-on: ['', ~]"), "runs-on: found a list with nothing in it, expected a label"),
+        (job("runs-on: {}"), "runs-on: found an empty mapping, expected a label"),
+        (job("runs-on: {labels: []}"), "runs-on: found a mapping with nothing in it, expected a label"),
     ],
 )
 def test_q118_what_github_refuses_is_an_error(text, message):
@@ -327,6 +335,196 @@ def test_q118_what_github_refuses_is_an_error(text, message):
 
 def test_q118_an_input_of_the_name_may_have_nothing():
     assert problems("on:\n  workflow_dispatch:\n    inputs:\n      runs-on:\n      runner:\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        (job("name: x\nruns-on:linux.2xlarge\nsteps: []"), "runs-on:linux.2xlarge"),
+        (job("name: x\nruns-on:linux.2xlarge\n# other:thing\n\nsteps: []"), "runs-on:linux.2xlarge"),
+        (job("name: x\nruns-on:${{ x }}linux.2xlarge\nsteps: []"), "runs-on:${{ x }}linux.2xlarge"),
+        (job("steps:\n  - run: |\n      runner:x\n    name:y\n  - run: z"), "name:y"),
+        ("on:push\njobs:\n  a: {}\n", "on:push"),
+        ("name: x\non:push\n", "on:push"),
+        ("name: x\non:push", "on:push"),
+        (job("strategy:\n  matrix:\n    python: [x]\n    os:[a]\nsteps: []"), "os:[a]"),
+        (job("strategy:\n  matrix:{os: [a]}\nsteps: []"), "matrix:{os:"),
+        (job("strategy: {matrix: {os:[a]}}"), "os:[a]"),
+        (job("a: b\nruns-on:x\nname:y\nsteps: []"), "runs-on:x"),
+    ],
+)
+def test_q118_a_missing_blank_that_makes_a_file_no_yaml_is_told_where_it_is(text, at):
+    (problem,) = read_workflow(text, "w.yml").problems
+    assert (problem.message, problem.hint) == (f"there is no space after the colon of '{at}'", matrix_text.SPACE)
+    assert text.split("\n")[problem.line - 1][problem.column - 1 :].startswith(at)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("jobs: [\n", (1, 7)),
+        ("jobs: [\n\n\n", (1, 7)),
+        ("a: b\na: c:d\n", (2, 1)),
+        (job("steps:\n  - run: |\n      runner:x\n      matrix:y\n  bad\n  - x"), (8, 7)),
+        (job("steps: [{run: runner:x, with:y}\nname: a: b"), (4, 5)),
+    ],
+)
+def test_q118_a_file_that_is_no_yaml_for_another_reason_says_so_within_it(text, place):
+    (problem,) = read_workflow(text, "w.yml").problems
+    assert (problem.line, problem.column) == place
+    assert problem.hint == "correct the file first"
+
+
+PROSE = [
+    "description: Give the runner as\n  runner:label",
+    "args: --foo\n  config:/etc/x",
+    "args:\n  --foo\n  config:/etc/x",
+    "query: is:open\n  with:label",
+    "if: a &&\n  runner:b",
+    "what: is\n  not\n  runner:x",
+]
+
+
+@pytest.mark.parametrize("body", PROSE)
+def test_q118_prose_over_lines_is_no_missing_blank(body):
+    assert problems(job(body)) == []
+
+
+def test_q118_a_message_shows_an_expression():
+    for text in (matrix("{include: [{runner:${{ x }}}]}"), job("uses: ./b.yml\nwith: {runner:${{ x }}}")):
+        ((there, message),) = problems(text)
+        assert there.startswith("runner:${{ x }}")
+        assert message == "there is no space after the colon of 'runner:${{ x }}'"
+
+
+JSON = '["self-hosted", "linux", "linux.zzz"]'
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "runs-on: ${{{{ fromJSON(matrix.runner) }}}}\nstrategy: {{matrix: {{runner: ['{}']}}}}",
+        "runs-on: ${{{{ matrix.os }}}}\nstrategy: {{matrix: {{os: ['{}']}}}}",
+        "runs-on: ${{{{ fromJSON(matrix.os) }}}}\nstrategy: {{matrix: {{os: ['{}']}}}}",
+        "uses: ./b.yml\nwith: {{runner: '{}'}}",
+        "uses: ./b.yml\nwith: {{runs-on: '{}'}}",
+        "on:\n  workflow_call:\n    inputs: {{runner: {{default: '{}'}}}}",
+    ],
+)
+def test_q115_a_list_of_labels_that_is_json_is_read(form):
+    assert unknown(job(form.format(JSON))) == ["linux.zzz"]
+    for text in ('["self-hosted","linux"]', '{"group": "x"}', "[1, {}, null]", "[]", '["", " "]', '"linux.large"'):
+        assert problems(job(form.format(text))) == []
+
+
+def test_q115_a_job_does_not_read_json_itself():
+    (told,) = problems(job("runs-on: '[\"linux\"]'"))
+    assert told[1] == "unknown label '[\"linux\"]'"
+
+
+@pytest.mark.parametrize("name", ["runner", "runs-on"])
+def test_q115_lists_of_an_axis_named_runner_are_read(name):
+    strategy = f"strategy: {{matrix: {{{name}: [[self-hosted, linux.zzz], [[linux.yyy]], {{labels: [linux.xxx]}}]}}}}"
+    assert unknown(job(f"runs-on: ${{{{ matrix.{name} }}}}\n{strategy}")) == ["linux.zzz", "linux.yyy", "linux.xxx"]
+    assert problems(job(f"runs-on: linux.large\n{strategy}")) == []
+
+
+@pytest.mark.parametrize(
+    ("axes", "name", "labels"),
+    [
+        ("os: [{r: linux.zzz}]", "os['r']", ["linux.zzz"]),
+        ("os: [{r: {s: linux.zzz}}]", "os['r'].s", ["linux.zzz"]),
+        ("Runner: [linux.zzz, linux.large]", "Runner", ["linux.zzz"]),
+        ("runner: [linux.zzz]", "Runner", ["linux.zzz"]),
+        ("os: [linux.zzz]", "os['r']", []),
+        ("os: [linux.zzz]", "os[x]", []),
+    ],
+)
+def test_q115_an_axis_is_followed_however_it_is_named(axes, name, labels):
+    assert unknown(job(f"runs-on: ${{{{ matrix.{name} }}}}\nstrategy: {{matrix: {{{axes}}}}}")) == labels
+    both = f"runs-on: linux.large\nstrategy:\n  matrix: &m {{{axes}}}"
+    other = f"  b:\n    runs-on: ${{{{ matrix.{name} }}}}\n    strategy: {{matrix: *m}}\n"
+    assert unknown(job(both) + other) == labels
+
+
+@pytest.mark.parametrize(
+    ("expression", "labels"),
+    [
+        ("startsWith(github.ref, 'refs/heads/prefix') && 'linux.zzz' || 'linux.yyy'", ["linux.zzz", "linux.yyy"]),
+        ("needs.x.outputs.label-type && 'linux.zzz' || 'linux.large'", ["linux.zzz"]),
+        ("needs.x.outputs.label-type == '' && 'linux.zzz'", ["linux.zzz"]),
+        ("cond && needs.x.outputs.label-type || 'linux.zzz'", []),
+        ("needs.x.outputs['label-type'] || 'linux.zzz'", []),
+    ],
+)
+def test_q115_only_a_result_that_is_the_output_is_a_prefix(expression, labels):
+    assert unknown(job(f"runs-on: ${{{{ {expression} }}}}")) == labels
+
+
+def test_q116_the_output_is_a_prefix_however_it_is_named():
+    for name in ("x.label-type", "x['label-type']", "format('{0}', x.label-type)", "(c && x.label-type || '')"):
+        ((_, message),) = problems(job(f"runs-on: ${{{{ {name} }}}}linux.rocm.gpu.2"))
+        assert "which no runner has" in message
+
+
+@pytest.mark.parametrize("condition", ["matrix.runner == 'x'", "contains(matrix.runner, 'x')", "!matrix.runner"])
+def test_q119_a_runner_that_is_only_compared_is_no_label(condition):
+    text = f"runs-on: ${{{{ {condition} && 'ubuntu-latest' || 'windows-latest' }}}}\n"
+    assert problems(job(text + "strategy: {matrix: {runner: [mocha]}}")) == []
+
+
+@pytest.mark.parametrize("text", ['"@matrix.json"', '"*"', "'*.py'", '"a: b: c"', "'{{ x }}'", "'{a: runner:x}'", "x"])
+def test_q119_a_text_named_matrix_may_be_anything(text):
+    assert problems(job(f"runs-on: linux.large\nenv: {{MATRIX: {text}, matrix: {text}, TEST_MATRIX: {text}}}")) == []
+    assert problems(job(f"uses: ./b.yml\nwith:\n  matrix: {text}")) == []
+    assert (text == "x") <= bool(problems(job(f"uses: ./b.yml\nwith:\n  test-matrix: {text}")))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "runs-on: ${{ matrix.os }}\nstrategy: {matrix: {include: [{os: null}]}}",
+        "runs-on: ${{ matrix.os || 'linux.large' }}\nstrategy: {matrix: {os: [ubuntu-latest, ~]}}",
+        "uses: ./b.yml\nwith: {runner: null, check_experiments: ~}",
+        "on: {workflow_call: {inputs: {runner: {default: null}}}}",
+        "outputs: {runner: \"${{ steps.a.outputs.x || 'cuda' }}\"}\nruns-on: linux.large",
+    ],
+)
+def test_q119_null_and_outputs_are_no_labels(body):
+    assert problems(job(body)) == []
+
+
+@pytest.mark.parametrize("name", ["matrix", "env", "outputs", "steps", "test-matrix", "runner"])
+def test_q119_a_job_may_have_any_name(name):
+    text = f"on: push\njobs:\n  {name}:\n    runs-on: LABEL\n    steps: [{{with: {{runner: jest, http:x: y}}}}]\n"
+    assert problems(text.replace("LABEL", "linux.large")) == []
+    assert unknown(text.replace("LABEL", "linux.zzz")) == ["linux.zzz"]
+
+
+def test_q118_one_mistake_in_a_matrix_is_one_error():
+    assert problems(matrix("{include: [{runner: null}]}")) == [("null}]}", 'runner: found "null", expected a label')]
+
+
+def test_q115_the_default_of_a_test_matrix_counts():
+    text = "on: {workflow_call: {inputs: {test-matrix: {default: '{include: [{runner: linux.zzz}]}'}}}}"
+    assert unknown(text) == ["linux.zzz"]
+    assert problems(text.replace("linux.zzz", "linux.large")) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        (f"runs-on: ${{{{ {' == '.join(['matrix.a'] * 10_000)} }}}}\nstrategy: {{matrix: {{runner: [x]}}}}", 0),
+        ("runs-on: [" + ", ".join(f"zz{number}" for number in range(6_000)) + "]", 6_000),
+        ("uses: ./b.yml\nwith:\n  what:\n    " + "runner:b " * 60_000, 1),
+        ("name: x\n" + "runs-on:b\n" * 60_000, 1),
+    ],
+    ids=["compared", "labels", "fields", "broken"],
+)
+def test_large_workflows_are_checked_in_time(body, count):
+    started = time.monotonic()
+    assert len(problems(job(body))) == count
+    assert time.monotonic() - started < 15
 
 
 def test_places_in_large_texts_are_found_in_time():
