@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from pytest_sgpu.runners.links import PUBLIC, logs_line, trusted
+from pytest_sgpu.runners.links import logs_line, run_page, trusted
 from pytest_sgpu.runners.machine.actions import (
     Action,
     Dispatch,
@@ -183,9 +183,9 @@ class Acquisition:
 
     def _known(self, child: Child, run_id: int, url: str) -> Steps:
         child.run_id = run_id
-        server = self._settings.server_url or PUBLIC
-        built = f"{server}/{self._settings.repository}/actions/runs/{run_id}"
-        child.run_url = trusted(url, self._settings.server_url) or built
+        settings = self._settings
+        page = run_page(run_id, repository=settings.repository, server_url=settings.server_url)
+        child.run_url = trusted(url, settings.server_url) or page
         yield Save(self._state(child))
         yield Note("dispatched", f"child {run_id}: {child.run_url}", {"run_id": run_id})
 

@@ -42,8 +42,13 @@ def run_url(attempt: Attempt, *, repository: str, server_url: str) -> str:
     """Give the address of the child run, "" when there is none."""
     given = trusted(attempt.run_url, server_url)
     if attempt.run_id > 0 and (server_url or not given):
-        return f"{server_url or PUBLIC}/{repository}/actions/runs/{attempt.run_id}"
+        return run_page(attempt.run_id, repository=repository, server_url=server_url)
     return given
+
+
+def run_page(run_id: int, *, repository: str, server_url: str) -> str:
+    """Give the address that a run has on its server, by default the public one."""
+    return f"{server_url or PUBLIC}/{repository}/actions/runs/{run_id}"
 
 
 def logs_line(attempt: Attempt, *, repository: str, server_url: str) -> str:

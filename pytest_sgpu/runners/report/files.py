@@ -39,9 +39,9 @@ def dashed(state: Mapping[str, str]) -> dict[str, str]:
     """Give the names with dashes, as a shell cannot; of two forms of one name what is not blank, or has dashes."""
     made: dict[str, str] = {}
     for name in sorted(state, key=lambda name: "-" in name):
-        dashed = name.replace("_", "-")
-        if state[name].strip() or dashed not in made:
-            made[dashed] = state[name]
+        known = name.replace("_", "-")
+        if state[name].strip() or known not in made:
+            made[known] = state[name]
     return made
 
 

@@ -95,16 +95,13 @@ def wrong_entries(root: Value | None) -> Iterator[Finding]:
 def _entry(item: Value) -> Iterator[Finding]:
     if isinstance(item, Mapping):
         label = item.get("runner")
-        if label is None or (isinstance(label, Text) and label.text.strip() and isinstance(_typed(label), str)):
+        is_label = isinstance(label, Text) and label.text.strip() and isinstance(scalars.resolve(label), str)
+        if label is None or is_label:
             return
         hint = "one label, not a list of them" if isinstance(label, List) else "the name of a runner's label"
         yield *_at(label), f"runner: found {named(label)}, expected a label", hint
     elif not isinstance(item, Text) or not (is_covered(item.text) or missing_blanks.is_tight_entry(item)):
         yield *_at(item), f"found {named(item)}, expected an entry such as {{ runner: NAME }}", ""
-
-
-def _typed(label: Text) -> object:
-    return scalars.resolve(label)
 
 
 def _is_nothing(value: Value | None) -> bool:

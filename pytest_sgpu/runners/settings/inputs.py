@@ -173,7 +173,8 @@ def no_secret(inputs: Mapping[str, str], secret: str) -> None:
     if len(secret) < LEAST_TOKEN:
         return
     for name, value in inputs.items():
-        if without(secret.replace("_", "-"), str(name).replace("_", "-")) != str(name).replace("_", "-"):
+        shown = str(name).replace("_", "-")  # as a name may be written too
+        if without(secret.replace("_", "-"), shown) != shown:
             raise OptionError("the name of an input holds the token; it is not shown here", "take it out")
         if name != "token" and any(without(secret, text) != text for text in _spellings(value)):
             raise OptionError(f"{one_line(name, 40)}: the token is in it; it is not shown here", "take it out")
